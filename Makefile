@@ -1,0 +1,57 @@
+# Works with GNU make 3.81, which is what macOS ships.
+PYTHON ?= python3
+BIN := .venv/bin
+# Stamps: each is newer than all that went into it, so what did not change is not done again.
+ENV := .venv/.ready
+BOOK := _build/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup system lint test book serve bench clean clean-all
+
+help: ## explain the targets (this text)
+	@echo "Lab Transformer: build a Transformer block by block."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PYTHON=python3.12 chooses an interpreter, ARGS=\"-k mask\" selects tests."
+
+setup: $(ENV) ## make the environment in .venv
+
+$(ENV): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Lab Transformer needs Python 3.11 or newer: name one with make PYTHON=/path/to/python3.")'
+	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	# torch first: what follows must find it installed and ask for no other build of it.
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.txt)"
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+system: ## find or install what pip cannot bring: bubblewrap, Chromium
+	@sh tools/system.sh
+
+lint: $(ENV) ## ruff and mypy
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m mypy
+
+# One torch thread for each test process: more would only compete for the same cores.
+test: $(ENV) system lint ## run every check
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile $(ARGS)
+
+book: $(BOOK) ## build the book into _build/html
+
+$(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer -type f ! -name '*.pyc' 2>/dev/null)
+	@$(BIN)/python -m jupyter_book build --quiet -W --keep-going .
+	@touch $@
+
+serve: $(BOOK) ## build the book and serve it on localhost
+	@$(BIN)/python -m lab_grader.course.serve
+
+bench: $(ENV) ## compare with what people would use instead
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean: ## remove what was built, keep the environment
+	rm -rf _build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+clean-all: clean ## remove the environment too
+	rm -rf .venv *.egg-info
