@@ -1,0 +1,1 @@
+"""The Transformer in small building blocks, a module a chapter."""

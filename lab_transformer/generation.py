@@ -1,0 +1,133 @@
+"""Trained models at work: steps that compute only what is new, translation, free text."""
+
+import copy
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from lab_transformer._checks import check_shapes
+from lab_transformer.attention import (
+    MultiHeadAttention,
+    merge_heads,
+    scaled_dot_product_attention,
+    split_heads,
+)
+from lab_transformer.decoder import CausalBlock, DecoderBlock
+from lab_transformer.decoding import CachedAttention, Step, sample_token
+from lab_transformer.gpt import GPT
+from lab_transformer.transformer import Transformer
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class CachedCrossAttention(nn.Module):
+    """Cross-attention that projects the memory once, the first time it is called."""
+
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        super().__init__()
+        self.attention = attention
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query d_model"],
+        key: Float[Tensor, "... key d_model"],
+        value: Float[Tensor, "... key d_model"],
+        mask: Bool[Tensor, "... query key"] | None = None,
+    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
+        """Attend to the memory of the first call, whatever memory is given later."""
+        n_heads = self.attention.n_heads
+        if self.keys is None or self.values is None:
+            self.keys = split_heads(self.attention.w_k(key), n_heads)
+            self.values = split_heads(self.attention.w_v(value), n_heads)
+        q = split_heads(self.attention.w_q(query), n_heads)
+        output, weights = scaled_dot_product_attention(q, self.keys, self.values, mask)
+        return self.attention.w_o(merge_heads(output)), weights
+
+
+def with_cache(module: M) -> M:
+    """Make a twin that shares all weights and keeps keys and values between its calls."""
+    twin = copy.copy(module)
+    twin._modules = {name: child and with_cache(child) for name, child in module._modules.items()}
+    if isinstance(twin, CausalBlock | DecoderBlock):
+        twin._modules["attention"] = CachedAttention(twin.attention)
+    if isinstance(twin, DecoderBlock):
+        twin._modules["cross_attention"] = CachedCrossAttention(twin.cross_attention)
+    return twin
+
+
+class CachedStep:
+    """A `step` for decoding that feeds the model only the last token of each prefix.
+
+    `model` is a twin with caches, and `advance(tokens, offset)` gives its logits for new tokens. When
+    prefixes are reordered or dropped, as beams are, the caches follow.
+    """
+
+    def __init__(self, model: nn.Module, advance: Callable[[Tensor, int], Tensor]) -> None:
+        self.caches = [part for part in model.modules() if isinstance(part, CachedAttention)]
+        self.advance = advance
+        self.rows: dict[tuple[int, ...], int] = {}
+
+    @torch.no_grad()
+    def __call__(self, prefixes: Int[Tensor, "n seq"]) -> Float[Tensor, "n vocab"]:
+        """Give the log-probabilities of the next token after every prefix."""
+        prompts = [tuple(prefix) for prefix in prefixes.tolist()]
+        known = [self.rows.get(prompt[:-1]) for prompt in prompts]
+        start = 0 if None in known else prefixes.shape[1] - 1
+        for cache in self.caches:
+            if start == 0 or cache.keys is None or cache.values is None:
+                cache.keys = cache.values = None
+            else:
+                cache.keys, cache.values = cache.keys[known], cache.values[known]
+        logits = self.advance(prefixes[:, start:], start)[:, -1]
+        self.rows = {prompt: row for row, prompt in enumerate(prompts)}
+        return logits.log_softmax(dim=-1)
+
+
+@torch.no_grad()
+def translation_step(model: Transformer, source: Int[Tensor, "key"]) -> Step:
+    """Encode one source sentence and give the `step` that decodes its translation."""
+    check_shapes(source=(source, "key"))
+    if len(source) == 0:
+        raise ValueError("there is nothing to translate: the source is empty")
+    memory, memory_mask = model.encode(source[None])
+    twin = with_cache(model)
+
+    def advance(tokens: Tensor, offset: int) -> Tensor:
+        return twin.decode(tokens.to(memory.device), memory, memory_mask, offset)[0]
+
+    return CachedStep(twin.decoder, advance)
+
+
+def gpt_step(model: GPT) -> Step:
+    """Give the `step` that continues any prompt with the model."""
+    twin = with_cache(model)
+    device = model.token_embedding.weight.device
+    return CachedStep(twin, lambda tokens, offset: twin(tokens.to(device), offset))
+
+
+def generate(
+    model: GPT,
+    prompt: list[int],
+    max_new: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    eos_id: int | None = None,
+) -> list[int]:
+    """Continue the prompt with sampled tokens; the last `max_length` tokens are the context."""
+    if not prompt:
+        raise ValueError("the prompt is empty: give at least one token to continue")
+    step, tokens = gpt_step(model), list(prompt)
+    for _ in range(max_new):
+        log_probabilities = step(torch.tensor([tokens[-model.max_length :]]))
+        drawn = sample_token(log_probabilities[0], temperature, top_k, top_p, generator)
+        tokens.append(int(drawn))
+        if tokens[-1] == eos_id:
+            break
+    return tokens
