@@ -41,7 +41,7 @@ test: $(ENV) system lint ## run every check
 book: $(BOOK) ## build the book into _build/html
 
 $(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer -type f ! -name '*.pyc' 2>/dev/null)
-	@$(BIN)/python -m jupyter_book build --quiet -W --keep-going .
+	@$(BIN)/jupyter-book build --quiet -W --keep-going .
 	@touch $@
 
 serve: $(BOOK) ## build the book and serve it on localhost

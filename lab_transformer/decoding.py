@@ -64,7 +64,7 @@ def length_normalised(score: float, length: int, penalty: float) -> float:
     The length counts generated tokens: the end token is one of them, the start token is not.
     """
     ### BEGIN SOLUTION
-    return score / float((5 + length) / 6) ** penalty
+    return score / math.pow((5 + length) / 6, penalty)
     ### END SOLUTION
 
 
