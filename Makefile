@@ -1,6 +1,7 @@
 # Works with GNU make 3.81, which is what macOS ships.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Stamps: each is newer than all that went into it, so what did not change is not done again.
 ENV := .venv/.ready
 BOOK := _build/.ready
@@ -19,11 +20,12 @@ setup: $(ENV) ## make the environment in .venv
 
 $(ENV): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Lab Transformer needs Python 3.11 or newer: name one with make PYTHON=/path/to/python3.")'
+	@echo "Making the environment in .venv; the first time takes some minutes."
 	@$(BIN)/python -c "" 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	# torch first: what follows must find it installed and ask for no other build of it.
-	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.txt)"
-	$(BIN)/python -m pip install --quiet -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@# torch first: what follows must find it installed and ask for no other build of it.
+	@$(PIP) "$$(grep '^torch==' requirements.txt)"
+	@$(PIP) -r requirements.txt
+	@$(PIP) --no-deps -e .
 	@touch $@
 
 system: ## find or install what pip cannot bring: bubblewrap, Chromium
@@ -41,7 +43,10 @@ test: $(ENV) system lint ## run every check
 book: $(BOOK) ## build the book into _build/html
 
 $(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer -type f ! -name '*.pyc' 2>/dev/null)
-	@$(BIN)/jupyter-book build --quiet -W --keep-going .
+	@echo "Building the book."
+	@# A page names the checksums of static files, so a new one means that all pages are written anew.
+	@$(if $(filter book/_static/% book/vendor/% book/extra/%,$?),rm -rf _build/html)
+	@$(BIN)/jupyter-book build --quiet -W --keep-going . >/dev/null
 	@touch $@
 
 serve: $(BOOK) ## build the book and serve it on localhost

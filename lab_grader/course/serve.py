@@ -9,6 +9,7 @@ import webbrowser
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 HOST = "127.0.0.1"
 BOOK = Path(__file__).resolve().parents[2] / "_build" / "html"
@@ -33,6 +34,11 @@ class BookServer(ThreadingHTTPServer):
     daemon_threads = True
     # On Windows, reusing an address would share the port with the other server.
     allow_reuse_address = sys.platform != "win32"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a reader who left before the page was sent."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def bind(folder: Path, port: int) -> BookServer:
