@@ -37,7 +37,7 @@ lint: $(ENV) ## ruff and mypy
 	@$(BIN)/python -m mypy
 
 # One torch thread for each test process: more would only compete for the same cores.
-test: $(ENV) system lint ## run every check
+test: $(ENV) system lint $(BOOK) ## run every check
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile $(ARGS)
 
 book: $(BOOK) ## build the book into _build/html
