@@ -1,0 +1,1 @@
+"""Everything that checks: exercises, tests, diagnosis, release and grading of Lab Transformer."""

@@ -1,0 +1,122 @@
+"""What there is to build: every exercise as it is declared beside its block.
+
+A declaration is a run of ``#:`` comment lines above a function or class of `lab_transformer`, and reads
+as TOML. A learner's workspace has no solutions to parse, so it carries the same facts in a JSON file.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib.util
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab_grader import source
+
+RELEASED = Path(__file__).with_name("exercises.json")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One building block that a learner completes."""
+
+    id: str
+    title: str
+    points: int
+    difficulty: int
+    minutes: int
+    needs: tuple[str, ...]
+    hints: tuple[str, ...]
+    module: str
+    name: str
+    stub: str
+
+    @property
+    def week(self) -> int:
+        """The week that the id starts with."""
+        return int(self.id.split(".")[0])
+
+    @property
+    def block(self) -> str:
+        """Where the block lives, as ``attention.softmax``."""
+        return f"{self.module}.{self.name}"
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The id as numbers: 10.2 comes after 9.1."""
+        return tuple(int(part) for part in self.id.split("."))
+
+
+class UnknownExerciseError(LookupError):
+    """Somebody asked for an exercise or a week that is not there."""
+
+
+def package_folder() -> Path:
+    """Find the `lab_transformer` that Python would import, without importing it."""
+    spec = importlib.util.find_spec("lab_transformer")
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError("no lab_transformer package is on Python's path")
+    return Path(spec.submodule_search_locations[0])
+
+
+@functools.cache
+def catalogue() -> dict[str, Exercise]:
+    """List all exercises by id, in the order of the course."""
+    if RELEASED.exists():
+        entries = [_exercise(entry) for entry in json.loads(RELEASED.read_text(encoding="utf-8"))]
+    else:
+        entries = read_exercises(package_folder())
+    return {entry.id: entry for entry in sorted(entries, key=lambda entry: entry.order)}
+
+
+def _exercise(facts: dict[str, Any]) -> Exercise:
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+    return Exercise(**fields)
+
+
+def to_json(exercises: list[Exercise]) -> str:
+    """Write exercises as a workspace carries them."""
+    return json.dumps([dataclasses.asdict(entry) for entry in exercises], indent=1, ensure_ascii=False)
+
+
+def read_exercises(package: Path) -> list[Exercise]:
+    """Read the declarations in all modules of a package that holds the solutions."""
+    return [
+        entry
+        for path in sorted(package.glob("*.py"))
+        for entry in _read_module(path.stem, path.read_text(encoding="utf-8"))
+    ]
+
+
+def _read_module(module: str, text: str) -> list[Exercise]:
+    entries = []
+    stubbed = ast.parse(source.to_stub(text))
+    stubs = {node.name: node for node in stubbed.body if isinstance(node, source.Definition)}
+    for declared in source.declarations(text):
+        facts = tomllib.loads(declared.toml)
+        stub = ast.unparse(stubs[declared.name])
+        entries.append(_exercise(facts | {"module": module, "name": declared.name, "stub": stub}))
+    return entries
+
+
+def select(wanted: list[str]) -> list[Exercise]:
+    """Find the exercises that ``3`` (a week) or ``3.2`` (an exercise) mean; all when none is named."""
+    known = catalogue()
+    if not wanted:
+        return list(known.values())
+    chosen: dict[str, Exercise] = {}
+    for word in wanted:
+        found = [e for e in known.values() if word in (e.id, str(e.week), e.name, e.block)]
+        if not found:
+            weeks = sorted({e.week for e in known.values()})
+            raise UnknownExerciseError(
+                f"there is no exercise {word!r}: name a week ({weeks[0]} to {weeks[-1]}) or an "
+                f"exercise such as {next(iter(known))}; `lab exercises` lists them all"
+            )
+        chosen.update((e.id, e) for e in found)
+    return sorted(chosen.values(), key=lambda entry: entry.order)

@@ -1,0 +1,71 @@
+"""How a check ends when it does not hold, in words for the learner."""
+
+from __future__ import annotations
+
+
+class Failure(AssertionError):
+    """A property that does not hold; the message is for the learner."""
+
+    symptom = "property"
+
+
+class WrongShape(Failure):
+    """A result whose axes are not the ones asked for."""
+
+    symptom = "shape"
+
+
+class WrongType(Failure):
+    """A result that is not the kind of thing asked for."""
+
+    symptom = "type"
+
+
+class WrongValue(Failure):
+    """Numbers that differ from what they should be."""
+
+    symptom = "value"
+
+
+class NotFinite(Failure):
+    """A NaN or an infinity where a number should be."""
+
+    symptom = "not-finite"
+
+
+class NoGradient(Failure):
+    """A gradient that does not arrive."""
+
+    symptom = "gradient"
+
+
+class ChangedInput(Failure):
+    """An argument that was changed in place."""
+
+    symptom = "in-place"
+
+
+class Raised(Failure):
+    """The learner's code raised an exception."""
+
+    symptom = "exception"
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Missing(Failure):
+    """A function, class or parameter that is not there."""
+
+    symptom = "missing"
+
+
+class NotStarted(Failure):
+    """The code reached the stub of an exercise that has not been written yet."""
+
+    symptom = "not-started"
+
+    def __init__(self, exercise: str) -> None:
+        super().__init__(f"exercise {exercise} is not written yet")
+        self.exercise = exercise

@@ -1,0 +1,197 @@
+"""Running the exercise tests: the same files, for a learner's check, for the grader and for CI."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lab_grader import tape as tapes
+from lab_grader.exercises import Exercise, catalogue
+from lab_grader.failures import Failure, NotStarted
+from lab_grader.submission import Backend, InProcess, Seen, Submission
+from lab_grader.tape import PUBLISHED_SEED, Draw, Tape, expectation
+
+TESTS = Path(__file__).parents[1] / "tests" / "exercises"
+
+
+@dataclass(frozen=True)
+class Test:
+    """One property of one exercise, as its file defines it."""
+
+    exercise: str
+    guard: bool
+    name: str
+    function: Callable[..., None]
+
+    @property
+    def sentence(self) -> str:
+        """The test's name as words."""
+        return self.name.removeprefix("test_").replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Property:
+    """How one test ended."""
+
+    sentence: str
+    guard: bool
+    ok: bool
+    message: str = ""
+    symptom: str = ""
+    reached_stub: str | None = None
+
+
+@dataclass
+class Result:
+    """How one exercise ended.
+
+    The status is `right`, `wrong`, `not_started`, or `waiting` (for the exercise `waits_for`).
+    """
+
+    exercise: Exercise
+    status: str
+    properties: list[Property] = field(default_factory=list)
+    waits_for: str | None = None
+    seconds: float = 0.0
+
+
+@functools.cache
+def load_tests(folder: Path = TESTS) -> dict[str, list[Test]]:
+    """Read all test files of a folder; tests are listed by exercise, in the order of the file."""
+    found: dict[str, list[Test]] = {}
+    for path in sorted(folder.glob("test_week*.py")):
+        spec = importlib.util.spec_from_file_location(f"lab_exercise_tests.{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for name, function in vars(module).items():
+            if name.startswith("test_") and hasattr(function, "exercise"):
+                test = Test(function.exercise, function.guard, name, function)
+                found.setdefault(test.exercise, []).append(test)
+    return found
+
+
+def find_device(name: str = "cpu") -> torch.device:
+    """Give a device by name; `auto` takes an accelerator when there is one."""
+    if name == "auto" and torch.accelerator.is_available():
+        accelerator = torch.accelerator.current_accelerator()
+        assert accelerator is not None
+        return accelerator
+    return torch.device("cpu" if name == "auto" else name)
+
+
+@functools.cache
+def recordings(week: int) -> dict[str, list[Any]] | None:
+    """Read what was recorded for a week, in a workspace that has no solutions."""
+    path = tapes.RECORDINGS / f"week{week}.tape"
+    return tapes.load(path) if path.exists() else None
+
+
+@dataclass
+class Bench:
+    """Where tests run: whose code, which seed, which device."""
+
+    backend: Callable[[], Backend] = InProcess
+    reference: Callable[[], Backend] = InProcess
+    seed: int = PUBLISHED_SEED
+    device: torch.device = field(default_factory=find_device)
+    keep: dict[str, list[Any]] | None = None
+    watch: Callable[[str, Seen], None] | None = None
+
+    @contextlib.contextmanager
+    def fixtures(self, test: Test) -> Iterator[dict[str, Any]]:
+        """Make everything that a test can ask for by the name of a parameter."""
+        week = int(test.exercise.split(".")[0])
+        recorded = recordings(week) if self.seed == PUBLISHED_SEED else None
+        tape = Tape(recorded[test.name] if recorded is not None else None)
+        draw = Draw(tape, self.seed, test.name, self.device)
+        if self.keep is not None:
+            self.keep[test.name] = tape.entries
+        submission = Submission(self.backend())
+        submission._names = draw.names
+        if self.watch is not None:
+            submission._watch = functools.partial(self.watch, test.name)
+        digest = hashlib.sha256(test.name.encode()).digest()
+        with torch.random.fork_rng(devices=[]):
+            # Parameters that a block draws for itself must not differ from run to run.
+            torch.manual_seed(self.seed + int.from_bytes(digest[:4], "big"))
+            yield {
+                "submission": submission,
+                "expected": expectation(tape, draw, self.device, self.reference()),
+                "draw": draw,
+                "device": self.device,
+            }
+
+    def run(self, test: Test) -> None:
+        """Run one test; a property that does not hold raises a Failure."""
+        with self.fixtures(test) as offered:
+            test.function(
+                **{name: offered[name] for name in inspect.signature(test.function).parameters}
+            )
+
+
+def check(test: Test, bench: Bench) -> Property:
+    """Run one test and say how it ended."""
+    try:
+        bench.run(test)
+    except NotStarted as stub:
+        return Property(test.sentence, test.guard, False, str(stub), stub.symptom, stub.exercise)
+    except Failure as failure:
+        return Property(test.sentence, test.guard, False, str(failure), failure.symptom)
+    return Property(test.sentence, test.guard, True)
+
+
+def run(exercises: list[Exercise], bench: Bench | None = None) -> Iterator[Result]:
+    """Check exercises one after the other; each result comes as soon as it is known."""
+    judge = _Judge(bench or Bench())
+    for exercise in exercises:
+        yield judge.result(exercise.id)
+
+
+class _Judge:
+    """Results by exercise; a failing exercise asks for those it needs."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._results: dict[str, Result] = {}
+
+    def result(self, id: str) -> Result:
+        if id not in self._results:
+            self._results[id] = self._check(catalogue()[id])
+        return self._results[id]
+
+    def _check(self, exercise: Exercise) -> Result:
+        start = time.perf_counter()
+        properties = [check(test, self._bench) for test in load_tests()[exercise.id]]
+        result = Result(exercise, "wrong", properties, seconds=time.perf_counter() - start)
+        broken = [p for p in properties if not p.ok]
+        if not broken:
+            result.status = "right"
+        elif all(p.reached_stub == exercise.id for p in broken):
+            result.status = "not_started"
+        else:
+            result.waits_for = self._waits_for(exercise, broken)
+            result.status = "waiting" if result.waits_for else "wrong"
+        return result
+
+    def _waits_for(self, exercise: Exercise, broken: list[Property]) -> str | None:
+        """Find the first exercise that this one needs and that is not right yet."""
+        for property in broken:
+            if property.reached_stub not in (None, exercise.id):
+                return property.reached_stub
+        for id in exercise.needs:
+            needed = self.result(id)
+            if needed.status != "right":
+                return needed.waits_for or id
+        return None

@@ -1,0 +1,117 @@
+"""Solutions in source text: where they stand, how they are taken out and put back."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from dataclasses import dataclass
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+DECLARATION = "#: "
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The ``#:`` lines above a block; lines are counted from 0, ends are exclusive."""
+
+    toml: str
+    name: str
+    start: int
+    block_start: int
+    block_end: int
+
+    @property
+    def label(self) -> str:
+        """Say which exercise this is, as the stub's error does."""
+        facts = tomllib.loads(self.toml)
+        return f"Exercise {facts['id']}: {facts['title']}"
+
+    @property
+    def comment(self) -> str:
+        """The line that stands in a learner's file in place of the declaration."""
+        facts = tomllib.loads(self.toml)
+        return f"# {self.label} ({facts['points']} points, about {facts['minutes']} minutes)\n"
+
+
+def declarations(text: str) -> list[Declaration]:
+    """Find every declared block of a module."""
+    lines = text.splitlines(keepends=True)
+    found = []
+    for node in ast.parse(text).body:
+        if not isinstance(node, Definition):
+            continue
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+        start = first
+        while start and lines[start - 1].startswith(DECLARATION.rstrip()):
+            start -= 1
+        if start < first:
+            toml = "".join(line.removeprefix(DECLARATION) for line in lines[start:first])
+            end = node.end_lineno or first
+            while end < len(lines) and lines[end].startswith(" "):
+                end += 1  # a closing marker is a comment, so the parser's end stops before it
+            found.append(Declaration(toml, node.name, start, first, end))
+    return found
+
+
+def regions(lines: list[str], start: int, end: int) -> list[tuple[int, int]]:
+    """Find the solution regions between two lines, markers included."""
+    begins = [i for i in range(start, end) if lines[i].strip() == BEGIN]
+    ends = [i + 1 for i in range(start, end) if lines[i].strip() == END]
+    if len(begins) != len(ends) or any(a >= b for a, b in zip(begins, ends, strict=False)):
+        raise ValueError(f"solution markers do not pair up between the lines {start + 1} and {end}")
+    return list(zip(begins, ends, strict=True))
+
+
+def to_stub(text: str) -> str:
+    """Take every solution out of a module; signatures, docstrings and scaffolding stay."""
+    lines = text.splitlines(keepends=True)
+    for declared in reversed(declarations(text)):
+        for begin, end in reversed(regions(lines, declared.block_start, declared.block_end)):
+            indent = re.match(r"\s*", lines[begin]).group()  # type: ignore[union-attr]
+            lines[begin:end] = [f"{indent}raise NotImplementedError({_quoted(declared.label)})\n"]
+        lines[declared.start : declared.block_start] = [declared.comment]
+    return "".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def fill(stub: str, text: str) -> str:
+    """Put the solutions and declarations of a module back into its stub."""
+    original = text.splitlines(keepends=True)
+    for declared in declarations(text):
+        marker = f"raise NotImplementedError({_quoted(declared.label)})\n"
+        for begin, end in regions(original, declared.block_start, declared.block_end):
+            indent = original[begin][: -len(original[begin].lstrip())]
+            stub = stub.replace(indent + marker, "".join(original[begin:end]), 1)
+        facts = "".join(original[declared.start : declared.block_start])
+        stub = stub.replace(declared.comment, facts, 1)
+    return stub
+
+
+def solution_lines(text: str) -> list[str]:
+    """List every line of code that a learner has to write, stripped."""
+    lines = text.splitlines(keepends=True)
+    return [
+        line.strip()
+        for begin, end in regions(lines, 0, len(lines))
+        for line in lines[begin + 1 : end - 1]
+        if line.strip()
+    ]
+
+
+def find_block(text: str, name: str) -> ast.FunctionDef | ast.ClassDef | None:
+    """Find a block's definition in a module by its name."""
+    for node in ast.parse(text).body:
+        if isinstance(node, Definition) and node.name == name:
+            return node
+    return None
+
+
+def is_untouched(text: str, name: str, stub: str) -> bool:
+    """Tell whether a learner's block is still the stub, whatever its comments and layout."""
+    block = find_block(text, name)
+    return block is not None and ast.unparse(block) == stub

@@ -1,0 +1,346 @@
+"""The seam between tests and the code they test.
+
+A test says ``submission.attention.softmax(scores)``. Where the code runs (in this process, behind a
+recording, in a sandbox) is the backend's matter; what comes back are values, never live objects:
+tensors without history, and handles for modules that stay on the other side.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import importlib
+import linecache
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from lab_grader.contract import AxisNames, Contract, describe
+from lab_grader.exercises import catalogue
+from lab_grader.failures import Failure, Missing, NotStarted, Raised, WrongType
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to call: a name of a module, or a method of something made earlier."""
+
+    module: str
+    name: str
+    handle: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass
+class Reply:
+    """What came back from one call."""
+
+    value: Any
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
+
+
+class Backend(Protocol):
+    """Where the code runs."""
+
+    def call(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+    ) -> Reply:
+        """Call the target, or raise a Failure that says what went wrong."""
+        ...
+
+
+class Submission:
+    """The package under test; its modules are attributes."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._names: AxisNames = {}
+        self._watch: Callable[[Seen], None] = _look_away
+
+    def __getattr__(self, module: str) -> _Module:
+        if module.startswith("_"):
+            raise AttributeError(module)
+        return _Module(self, module)
+
+
+@dataclass(frozen=True)
+class _Module:
+    submission: Submission
+    name: str
+
+    def __getattr__(self, name: str) -> Remote:
+        return Remote(self.submission, Target(self.name, name), _contract(self.name, name, "forward"))
+
+
+@dataclass(frozen=True)
+class Handle:
+    """An object that stays where it was made; calling it and its methods is all one can do."""
+
+    submission: Submission
+    target: Target
+    number: int
+
+    def __getattr__(self, method: str) -> Remote:
+        if method.startswith("__"):
+            raise AttributeError(method)
+        target = Target(self.target.module, f"{self.target.name}.{method}", self.number)
+        return Remote(self.submission, target, _contract(self.target.module, self.target.name, method))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A function, class or method on the other side."""
+
+    submission: Submission
+    target: Target
+    contract: Contract | None
+    summary: Callable[[Any], Any] | None = None
+    tolerance: float = 0.0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.observe(*args, **kwargs).value
+
+    def seen_as(self, summary: Callable[[Any], Any], tolerance: float) -> Remote:
+        """Let recognition look at a summary of the value only, for results that are random."""
+        return dataclasses.replace(self, summary=summary, tolerance=tolerance)
+
+    def observe(self, *args: Any, gradients: bool = False, **kwargs: Any) -> Reply:
+        """Call it and see more than the value: gradients, and arguments changed in place."""
+        watch = self.submission._watch
+        try:
+            reply = self.submission._backend.call(self.target, args, kwargs, gradients)
+            if self.contract is not None and not isinstance(reply.value, Made):
+                self.contract.check(reply.value, args, kwargs, self.submission._names)
+        except Failure as failure:
+            watch(Seen(failure))
+            raise
+        if isinstance(reply.value, Made):
+            reply.value = Handle(self.submission, self.target, reply.value.number)
+        elif self.summary is not None:
+            watch(Seen(Reply(self.summary(reply.value)), self.tolerance))
+        else:
+            watch(Seen(reply))
+        return reply
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How one call ended, for whoever recognises mistakes by what they do."""
+
+    outcome: Reply | Failure
+    tolerance: float = 0.0
+
+
+def _look_away(seen: Seen) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Made:
+    """A module that a backend keeps, by number."""
+
+    number: int
+
+
+def _contract(module: str, block: str, method: str) -> Contract | None:
+    """Find the signature of a block, or of a method of a block that is a class."""
+    for exercise in catalogue().values():
+        if exercise.module == module and exercise.name == block:
+            (definition,) = ast.parse(exercise.stub).body
+            if isinstance(definition, ast.FunctionDef):
+                return Contract.of(definition)
+            assert isinstance(definition, ast.ClassDef)
+            for node in definition.body:
+                if isinstance(node, ast.FunctionDef) and node.name == method:
+                    return Contract.of(node)
+    return None
+
+
+class InProcess:
+    """Runs the code here, as a learner's own check does; what it is given it gets as copies."""
+
+    def __init__(self, resolve: Callable[[str, str], Any] | None = None) -> None:
+        self._resolve = resolve or import_block
+        self._made: list[nn.Module] = []
+
+    def call(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+    ) -> Reply:
+        """Call the target on copies of the arguments."""
+        owner = self._made[target.handle] if target.handle is not None else None
+        given = dict(enumerate(args)) | kwargs
+        copies: dict[Any, Any] = {key: self._copy(value, gradients) for key, value in given.items()}
+        before = {key: value.detach().clone() for key, value in _tensors(copies)}
+        function = self._find(target, owner)
+        with _learner_errors(target):
+            value = function(
+                *(copies[i] for i in range(len(args))), **{key: copies[key] for key in kwargs}
+            )
+            parameters = dict(owner.named_parameters()) if owner is not None else {}
+            found = _gradients(value, copies, parameters) if gradients else {}
+        changed = [key for key, value in _tensors(copies) if not _identical(value, before[key])]
+        return Reply(self._keep(value, target), found, changed)
+
+    def _find(self, target: Target, owner: nn.Module | None) -> Callable[..., Any]:
+        if owner is None:
+            found: Callable[..., Any] = self._resolve(target.module, target.name)
+            return found
+        method = target.name.rpartition(".")[2]
+        if method == "forward":
+            return owner
+        if not hasattr(owner, method):
+            raise Missing(f"{target.name.partition('.')[0]} has no method `{method}`")
+        return getattr(owner, method)  # type: ignore[no-any-return]
+
+    def _copy(self, value: Any, gradients: bool) -> Any:
+        match value:
+            case Handle():
+                return self._made[value.number]
+            case Tensor() if value.grad_fn is not None:
+                return value
+            case Tensor():
+                # Strides are kept: a block must cope with what a transpose leaves behind.
+                twin = value.detach().clone(memory_format=torch.preserve_format)
+                wants = value.requires_grad or (gradients and value.is_floating_point())
+                return value if value.requires_grad else twin.requires_grad_(wants)
+            case torch.Generator():
+                return value.clone_state()
+            case list() | tuple() | set():
+                return type(value)(self._copy(item, gradients) for item in value)
+            case dict():
+                return {key: self._copy(item, gradients) for key, item in value.items()}
+        return value
+
+    def _keep(self, value: Any, target: Target) -> Any:
+        match value:
+            case nn.Module():
+                self._made.append(value)
+                return Made(len(self._made) - 1)
+            case Tensor():
+                return value.detach().clone()
+            case None | bool() | int() | float() | str():
+                return value
+            case list() | tuple() | set() | frozenset():
+                kind = type(value) if type(value) in (list, tuple, set) else tuple
+                return kind(self._keep(item, target) for item in value)
+            case dict():
+                return {key: self._keep(item, target) for key, item in value.items()}
+        if target.name.endswith("load_state_dict"):
+            return None
+        raise WrongType(f"{target.name} returned {describe(value)}")
+
+
+def import_block(module: str, name: str) -> Any:
+    """Find a block in the `lab_transformer` that Python imports."""
+    path = f"lab_transformer/{module}.py"
+    with _learner_errors(Target(module, name)):
+        try:
+            found = importlib.import_module(f"lab_transformer.{module}")
+        except ModuleNotFoundError as error:
+            if error.name != f"lab_transformer.{module}":
+                raise
+            raise Missing(f"there is no file {path}") from None
+    if not hasattr(found, name):
+        raise Missing(f"{path} defines no `{name}`")
+    return getattr(found, name)
+
+
+@contextlib.contextmanager
+def _learner_errors(target: Target) -> Iterator[None]:
+    """Turn what the learner's code raises into a failure that names their own line."""
+    try:
+        yield
+    except (Failure, KeyboardInterrupt):
+        raise
+    except NotImplementedError as error:
+        stub = re.match(r"Exercise (\d+\.\d+):", str(error))
+        if stub is None:
+            raise _raised(error) from error
+        raise NotStarted(stub[1]) from error
+    except BaseException as error:
+        if target.name.endswith("load_state_dict") and isinstance(error, RuntimeError):
+            raise Missing(_parameters_sentence(target, str(error))) from error
+        raise _raised(error) from error
+
+
+def _parameters_sentence(target: Target, message: str) -> str:
+    details = " ".join(message.split("\n")[1:]).replace("\t", "").strip()
+    return (
+        f"the parameters of {target.name.partition('.')[0]} are not the ones it starts with: {details}"
+    )
+
+
+def _raised(error: BaseException) -> Raised:
+    kind = type(error).__name__
+    text = str(error).strip().splitlines()
+    message = f"{kind}: {text[0]}" if text else kind
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).parent.name == "lab_transformer"
+    ]
+    if isinstance(error, SyntaxError):
+        message = f"{kind} in {_short(error.filename or '')}, line {error.lineno}: {error.msg}"
+    elif frames:
+        # The learner's own line is the innermost one that is not one of the library's own checks.
+        own = [f for f in frames if not f.filename.endswith("_checks.py")] or frames
+        code = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
+        message += f"\n  at {_short(own[-1].filename)}, line {own[-1].lineno}: {code}"
+    return Raised(message, kind)
+
+
+def _short(filename: str) -> str:
+    return f"lab_transformer/{Path(filename).name}"
+
+
+def _tensors(values: dict[Any, Any]) -> Iterator[tuple[str, Tensor]]:
+    """Walk over all tensors in arguments, each with a name that says where it stands."""
+
+    def walk(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+        match value:
+            case Tensor():
+                yield name, value
+            case list() | tuple():
+                for i, item in enumerate(value):
+                    yield from walk(f"{name}[{i}]", item)
+
+    for key, value in values.items():
+        yield from walk(str(key), value)
+
+
+def _identical(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.equal(a.detach().nan_to_num(), b.nan_to_num())
+
+
+def cotangent(like: Tensor) -> Tensor:
+    """Give the fixed weights with which results are summed up before gradients are taken."""
+    waves = torch.arange(1, like.numel() + 1, device=like.device, dtype=torch.float32)
+    return waves.mul(1.7).cos().reshape(like.shape).to(like.dtype)
+
+
+def _gradients(
+    value: Any, arguments: dict[Any, Any], parameters: Mapping[str, Tensor]
+) -> dict[str, Tensor | None]:
+    """Take the gradient of a fixed weighted sum of all results, with respect to all inputs."""
+    results = [
+        item for _, item in _tensors({"": value}) if item.is_floating_point() and item.requires_grad
+    ]
+    inputs = {name: tensor for name, tensor in _tensors(arguments) if tensor.requires_grad}
+    inputs |= {f"parameter {name}": tensor for name, tensor in parameters.items()}
+    if not results or not inputs:
+        return dict.fromkeys(inputs)
+    total = torch.stack([(item * cotangent(item)).sum().cpu().double() for item in results]).sum()
+    found = torch.autograd.grad(total, list(inputs.values()), allow_unused=True)
+    return dict(zip(inputs, found, strict=True))

@@ -1,0 +1,55 @@
+"""The fixtures of the exercise tests, for pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from lab_grader.runner import Bench, Test, find_device
+from lab_grader.submission import Submission
+from lab_grader.tape import PUBLISHED_SEED, Draw
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, default=PUBLISHED_SEED, help="the seed of all inputs")
+    parser.addoption("--device", default="auto", help="cpu, cuda, mps, or auto (the default)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    for item in items:
+        if exercise := getattr(item.function, "exercise", None):
+            item.add_marker(pytest.mark.exercise(exercise))
+            if item.function.guard:
+                item.add_marker(pytest.mark.guard)
+
+
+@pytest.fixture
+def offered(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    function, options = request.function, request.config.option
+    bench = Bench(seed=options.seed, device=find_device(options.device))
+    test = Test(function.exercise, function.guard, function.__name__, function)
+    with bench.fixtures(test) as fixtures:
+        yield fixtures
+
+
+@pytest.fixture
+def submission(offered: dict[str, Any]) -> Submission:
+    return offered["submission"]
+
+
+@pytest.fixture
+def expected(offered: dict[str, Any]) -> Submission:
+    return offered["expected"]
+
+
+@pytest.fixture
+def draw(offered: dict[str, Any]) -> Draw:
+    return offered["draw"]
+
+
+@pytest.fixture
+def device(offered: dict[str, Any]) -> torch.device:
+    return offered["device"]
