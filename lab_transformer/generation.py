@@ -5,16 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from lab_transformer._checks import check_shapes
-from lab_transformer.attention import (
-    MultiHeadAttention,
-    merge_heads,
-    scaled_dot_product_attention,
-    split_heads,
-)
 from lab_transformer.decoder import CausalBlock, DecoderBlock
 from lab_transformer.decoding import CachedAttention, Step, sample_token
 from lab_transformer.gpt import GPT
@@ -23,40 +17,34 @@ from lab_transformer.transformer import Transformer
 M = TypeVar("M", bound=nn.Module)
 
 
-class CachedCrossAttention(nn.Module):
-    """Cross-attention that projects the memory once, the first time it is called."""
+class Once(nn.Module):
+    """A layer that answers every call with the result of its first one."""
 
-    def __init__(self, attention: MultiHeadAttention) -> None:
+    def __init__(self, layer: nn.Module) -> None:
         super().__init__()
-        self.attention = attention
-        self.keys: Tensor | None = None
-        self.values: Tensor | None = None
+        self.layer = layer
+        self.result: Tensor | None = None
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch query d_model"],
-        key: Float[Tensor, "... key d_model"],
-        value: Float[Tensor, "... key d_model"],
-        mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
-        """Attend to the memory of the first call, whatever memory is given later."""
-        n_heads = self.attention.n_heads
-        if self.keys is None or self.values is None:
-            self.keys = split_heads(self.attention.w_k(key), n_heads)
-            self.values = split_heads(self.attention.w_v(value), n_heads)
-        q = split_heads(self.attention.w_q(query), n_heads)
-        output, weights = scaled_dot_product_attention(q, self.keys, self.values, mask)
-        return self.attention.w_o(merge_heads(output)), weights
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer the first time, and never again."""
+        if self.result is None:
+            self.result = self.layer(x)
+        return self.result
 
 
 def with_cache(module: M) -> M:
-    """Make a twin that shares all weights and keeps keys and values between its calls."""
+    """Make a twin that shares all weights and keeps keys and values between its calls.
+
+    Self-attention appends to what it keeps. Cross-attention projects the memory of its first call only:
+    a twin is good for one source.
+    """
     twin = copy.copy(module)
     twin._modules = {name: child and with_cache(child) for name, child in module._modules.items()}
     if isinstance(twin, CausalBlock | DecoderBlock):
         twin._modules["attention"] = CachedAttention(twin.attention)
     if isinstance(twin, DecoderBlock):
-        twin._modules["cross_attention"] = CachedCrossAttention(twin.cross_attention)
+        source = twin.cross_attention
+        source._modules |= {"w_k": Once(source.w_k), "w_v": Once(source.w_v)}
     return twin
 
 

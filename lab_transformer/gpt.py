@@ -34,7 +34,9 @@ class GPT(nn.Module):
         self.max_length = max_length
         self.token_embedding = nn.Embedding(vocab_size, d_model)
         self.position_embedding = nn.Embedding(max_length, d_model)
-        self.blocks = nn.ModuleList(CausalBlock(d_model, n_heads, 4 * d_model) for _ in range(n_layers))
+        self.blocks = nn.Sequential(
+            *(CausalBlock(d_model, n_heads, 4 * d_model) for _ in range(n_layers))
+        )
         for block in self.blocks:
             block.feed_forward = GeluFeedForward(d_model, 4 * d_model)
         self.norm = nn.LayerNorm(d_model)
@@ -57,9 +59,7 @@ class GPT(nn.Module):
             )
         positions = torch.arange(offset, offset + tokens.shape[1], device=tokens.device)
         x = self.token_embedding(tokens) + self.position_embedding(positions)
-        for block in self.blocks:
-            x = block(x)
-        logits: Tensor = self.output(self.norm(x))
+        logits: Tensor = self.output(self.norm(self.blocks(x)))
         return logits
 
 
