@@ -31,7 +31,9 @@ def fingerprint(seen: Seen) -> Fingerprint:
     """Reduce what was seen of one call to a few numbers."""
     if isinstance(seen.outcome, Failure):
         kind = seen.outcome.kind if isinstance(seen.outcome, Raised) else ""
-        return ["failure", seen.outcome.symptom, kind]
+        # Wrong shapes differ from each other: what came back tells them apart.
+        returned = [] if seen.returned is None else [_print(seen.returned.value)]
+        return ["failure", seen.outcome.symptom, kind, *returned]
     gradients = [[name, _print(g)] for name, g in sorted(seen.outcome.gradients.items())]
     return [
         "value",

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+Numbers = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Expected and actual numbers to lay side by side: rows, columns and their names."""
+
+    what: str
+    axes: tuple[str, str]
+    expected: Numbers
+    actual: Numbers
+
 
 class Failure(AssertionError):
     """A property that does not hold; the message is for the learner."""
 
     symptom = "property"
+    picture: Picture | None = None
 
 
 class WrongShape(Failure):

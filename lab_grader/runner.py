@@ -8,7 +8,7 @@ import hashlib
 import importlib.util
 import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 import torch
 
 from lab_grader import tape as tapes
+from lab_grader.diagnosis import Diagnosis, Known, Trace, Watcher
 from lab_grader.exercises import Exercise, catalogue
-from lab_grader.failures import Failure, NotStarted
-from lab_grader.submission import Backend, InProcess, Seen, Submission
+from lab_grader.failures import Failure, NotStarted, Picture
+from lab_grader.submission import Backend, InProcess, Submission
 from lab_grader.tape import PUBLISHED_SEED, Draw, Tape, expectation
 
 TESTS = Path(__file__).parents[1] / "tests" / "exercises"
@@ -49,6 +50,9 @@ class Property:
     message: str = ""
     symptom: str = ""
     reached_stub: str | None = None
+    trace: Trace = field(default_factory=dict, repr=False)
+    picture: Picture | None = field(default=None, repr=False)
+    printed: str = ""
 
 
 @dataclass
@@ -62,7 +66,13 @@ class Result:
     status: str
     properties: list[Property] = field(default_factory=list)
     waits_for: str | None = None
+    diagnosis: Diagnosis | None = None
     seconds: float = 0.0
+
+    @property
+    def broken(self) -> list[Property]:
+        """The properties that do not hold."""
+        return [property for property in self.properties if not property.ok]
 
 
 @functools.cache
@@ -107,10 +117,9 @@ class Bench:
     seed: int = PUBLISHED_SEED
     device: torch.device = field(default_factory=find_device)
     keep: dict[str, list[Any]] | None = None
-    watch: Callable[[str, Seen], None] | None = None
 
     @contextlib.contextmanager
-    def fixtures(self, test: Test) -> Iterator[dict[str, Any]]:
+    def fixtures(self, test: Test, watcher: Watcher | None = None) -> Iterator[dict[str, Any]]:
         """Make everything that a test can ask for by the name of a parameter."""
         week = int(test.exercise.split(".")[0])
         recorded = recordings(week) if self.seed == PUBLISHED_SEED else None
@@ -120,8 +129,8 @@ class Bench:
             self.keep[test.name] = tape.entries
         submission = Submission(self.backend())
         submission._names = draw.names
-        if self.watch is not None:
-            submission._watch = functools.partial(self.watch, test.name)
+        if watcher is not None:
+            submission._watch = functools.partial(watcher, test.name)
         digest = hashlib.sha256(test.name.encode()).digest()
         with torch.random.fork_rng(devices=[]):
             # Parameters that a block draws for itself must not differ from run to run.
@@ -133,9 +142,9 @@ class Bench:
                 "device": self.device,
             }
 
-    def run(self, test: Test) -> None:
+    def run(self, test: Test, watcher: Watcher | None = None) -> None:
         """Run one test; a property that does not hold raises a Failure."""
-        with self.fixtures(test) as offered:
+        with self.fixtures(test, watcher) as offered:
             test.function(
                 **{name: offered[name] for name in inspect.signature(test.function).parameters}
             )
@@ -143,55 +152,94 @@ class Bench:
 
 def check(test: Test, bench: Bench) -> Property:
     """Run one test and say how it ended."""
+    watcher = Watcher()
+    ended = functools.partial(Property, test.sentence, test.guard, trace=watcher.trace)
     try:
-        bench.run(test)
+        bench.run(test, watcher)
     except NotStarted as stub:
-        return Property(test.sentence, test.guard, False, str(stub), stub.symptom, stub.exercise)
+        return ended(False, str(stub), stub.symptom, stub.exercise)
     except Failure as failure:
-        return Property(test.sentence, test.guard, False, str(failure), failure.symptom)
-    return Property(test.sentence, test.guard, True)
+        return ended(False, str(failure), failure.symptom, picture=failure.picture)
+    return ended(True)
 
 
-def run(exercises: list[Exercise], bench: Bench | None = None) -> Iterator[Result]:
-    """Check exercises one after the other; each result comes as soon as it is known."""
-    judge = _Judge(bench or Bench())
-    for exercise in exercises:
-        yield judge.result(exercise.id)
+def check_in_turn(tests: list[Test], bench: Bench) -> Iterator[Property]:
+    """Run tests here, one after the other."""
+    for test in tests:
+        yield check(test, bench)
 
 
-class _Judge:
-    """Results by exercise; a failing exercise asks for those it needs."""
+class Judge:
+    """Results by exercise; an exercise that fails asks for those it needs.
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    `check` runs tests, and `known` tells what is known of an exercise's wrong turns.
+    """
+
+    def __init__(
+        self,
+        bench: Bench | None = None,
+        check: Callable[[list[Test], Bench], Iterable[Property]] = check_in_turn,
+        known: Callable[[Exercise], Known | None] = lambda exercise: None,
+    ) -> None:
+        self._bench = bench or Bench()
+        self._check = check
+        self._known = known
         self._results: dict[str, Result] = {}
 
-    def result(self, id: str) -> Result:
-        if id not in self._results:
-            self._results[id] = self._check(catalogue()[id])
-        return self._results[id]
+    def result(self, exercise: Exercise) -> Result:
+        """Check an exercise, unless that has been done already."""
+        if exercise.id not in self._results:
+            self._results[exercise.id] = self._judge(exercise)
+        return self._results[exercise.id]
 
-    def _check(self, exercise: Exercise) -> Result:
+    def _judge(self, exercise: Exercise) -> Result:
         start = time.perf_counter()
-        properties = [check(test, self._bench) for test in load_tests()[exercise.id]]
-        result = Result(exercise, "wrong", properties, seconds=time.perf_counter() - start)
-        broken = [p for p in properties if not p.ok]
-        if not broken:
-            result.status = "right"
-        elif all(p.reached_stub == exercise.id for p in broken):
-            result.status = "not_started"
-        else:
-            result.waits_for = self._waits_for(exercise, broken)
-            result.status = "waiting" if result.waits_for else "wrong"
+        properties = list(self._check(load_tests()[exercise.id], self._bench))
+        result = Result(exercise, "right", properties)
+        if result.broken:
+            if all(property.reached_stub == exercise.id for property in result.broken):
+                result.status = "not_started"
+            else:
+                result.waits_for = self._waits_for(result)
+                result.status = "waiting" if result.waits_for else "wrong"
+                if result.status == "wrong":
+                    result.diagnosis = diagnose(properties, self._known(exercise))
+        result.seconds = time.perf_counter() - start
         return result
 
-    def _waits_for(self, exercise: Exercise, broken: list[Property]) -> str | None:
+    def _waits_for(self, result: Result) -> str | None:
         """Find the first exercise that this one needs and that is not right yet."""
-        for property in broken:
-            if property.reached_stub not in (None, exercise.id):
+        for property in result.broken:
+            if property.reached_stub not in (None, result.exercise.id):
                 return property.reached_stub
-        for id in exercise.needs:
-            needed = self.result(id)
-            if needed.status != "right":
+        for id in result.exercise.needs:
+            needed = self.result(catalogue()[id]) if id in catalogue() else None
+            if needed is not None and needed.status != "right":
                 return needed.waits_for or id
         return None
+
+
+# What is worth saying first when nothing known matches.
+_SYMPTOMS = (
+    "missing",
+    "exception",
+    "timeout",
+    "crash",
+    "type",
+    "shape",
+    "not-finite",
+    "gradient",
+    "in-place",
+)
+
+
+def diagnose(properties: list[Property], known: Known | None) -> Diagnosis | None:
+    """Name the mistake: a known wrong turn, or else the plainest symptom."""
+    trace = {key: value for property in properties for key, value in property.trace.items()}
+    if known is not None and (found := known.recognise(trace)) is not None:
+        return found
+    for symptom in _SYMPTOMS:
+        for property in properties:
+            if property.symptom == symptom:
+                return Diagnosis(symptom, property.message, exact=False)
+    return None

@@ -119,12 +119,13 @@ class Remote:
     def observe(self, *args: Any, gradients: bool = False, **kwargs: Any) -> Reply:
         """Call it and see more than the value: gradients, and arguments changed in place."""
         watch = self.submission._watch
+        reply = None
         try:
             reply = self.submission._backend.call(self.target, args, kwargs, gradients)
             if self.contract is not None and not isinstance(reply.value, Made):
                 self.contract.check(reply.value, args, kwargs, self.submission._names)
         except Failure as failure:
-            watch(Seen(failure))
+            watch(Seen(failure, returned=None if self.summary else reply))
             raise
         if isinstance(reply.value, Made):
             reply.value = Handle(self.submission, self.target, reply.value.number)
@@ -141,6 +142,7 @@ class Seen:
 
     outcome: Reply | Failure
     tolerance: float = 0.0
+    returned: Reply | None = None  # what came back although it is a failure: a wrong shape, say
 
 
 def _look_away(seen: Seen) -> None:
@@ -183,6 +185,7 @@ class InProcess:
         given = dict(enumerate(args)) | kwargs
         copies: dict[Any, Any] = {key: self._copy(value, gradients) for key, value in given.items()}
         before = {key: value.detach().clone() for key, value in _tensors(copies)}
+        sets = {key: set(value) for key, value in copies.items() if isinstance(value, set)}
         function = self._find(target, owner)
         with _learner_errors(target):
             value = function(
@@ -191,6 +194,7 @@ class InProcess:
             parameters = dict(owner.named_parameters()) if owner is not None else {}
             found = _gradients(value, copies, parameters) if gradients else {}
         changed = [key for key, value in _tensors(copies) if not _identical(value, before[key])]
+        changed += [str(key) for key, value in sets.items() if value != copies[key]]
         return Reply(self._keep(value, target), found, changed)
 
     def _find(self, target: Target, owner: nn.Module | None) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from lab_grader.failures import (
     Failure,
     NoGradient,
     NotFinite,
+    Picture,
     Raised,
     WrongShape,
     WrongType,
@@ -117,11 +118,24 @@ def agree(
     worst = distance.flatten().argmax()
     got, expected = a.flatten()[worst], w.flatten()[worst]
     place = _place(worst, a.shape, axes)
-    raise WrongValue(
+    failure = WrongValue(
         f"{what} is {_number(got)} {place}".rstrip()
         + f", expected {_number(expected)}"
         + (f" ({_count(off)})" if off.numel() > 1 else "")
     )
+    failure.picture = _picture(a, w, worst, what, axes)
+    raise failure
+
+
+def _picture(actual: Tensor, wanted: Tensor, worst: Tensor, what: str, axes: str) -> Picture | None:
+    """Cut out the rows and columns around the largest difference, where they are few."""
+    names = axes.split()
+    if actual.ndim < 2 or len(names) != actual.ndim or max(actual.shape[-2:]) > 64:
+        return None
+    place = tuple(int(i) for i in torch.unravel_index(worst, actual.shape)[:-2])
+    where = ", ".join(f"{name} {i}" for name, i in zip(names, place, strict=False))
+    title = f"{what.removeprefix('the ')}" + (f" ({where})" if where else "")
+    return Picture(title, (names[-2], names[-1]), wanted[place].tolist(), actual[place].tolist())
 
 
 def _shape(shape: Iterable[int], axes: str) -> str:
