@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from lab_grader.contract import AxisNames, Contract, describe
 from lab_grader.exercises import catalogue
-from lab_grader.failures import Failure, Missing, NotStarted, Raised, WrongType
+from lab_grader.failures import Failure, Missing, NotStarted, Raised, TimeIsUp, WrongType
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Remote:
             if self.contract is not None and not isinstance(reply.value, Made):
                 self.contract.check(reply.value, args, kwargs, self.submission._names)
         except Failure as failure:
-            watch(Seen(failure, returned=None if self.summary else reply))
+            watch(Seen(failure, returned=self._kind(reply) if self.summary else reply))
             raise
         if isinstance(reply.value, Made):
             reply.value = Handle(self.submission, self.target, reply.value.number)
@@ -134,6 +134,11 @@ class Remote:
         else:
             watch(Seen(reply))
         return reply
+
+    @staticmethod
+    def _kind(reply: Reply | None) -> Reply | None:
+        """Keep of a random result only what kind of thing it is."""
+        return None if reply is None else Reply(type(reply.value).__name__)
 
 
 @dataclass(frozen=True)
@@ -266,7 +271,7 @@ def _learner_errors(target: Target) -> Iterator[None]:
     """Turn what the learner's code raises into a failure that names their own line."""
     try:
         yield
-    except (Failure, KeyboardInterrupt):
+    except (Failure, KeyboardInterrupt, TimeIsUp):
         raise
     except NotImplementedError as error:
         stub = re.match(r"Exercise (\d+\.\d+):", str(error))

@@ -2,6 +2,7 @@
 
 A module a week. Each space is a function that takes `on`, asks it which wrong turns to take, and
 returns the block. Turns of one slot exclude each other; turns of different slots can come in pairs.
+A turn of the slot `ALONE` makes no pairs: it is rare, or hides whatever else is wrong.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lab_grader.submission import InProcess, import_block
 from lab_grader.tape import PUBLISHED_SEED
 
 On = Callable[[str], bool]
+ALONE = "alone"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Space:
         """List every wrong turn, then every pair that can be taken together."""
         yield from ((turn.name,) for turn in self.turns)
         for a, b in itertools.combinations(self.turns, 2):
-            if a.slot != b.slot:
+            if a.slot != b.slot and ALONE not in (a.slot, b.slot):
                 yield a.name, b.name
 
 
