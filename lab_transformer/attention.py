@@ -151,12 +151,13 @@ def scaled_dot_product_attention(
     check_shapes(q=(q, "... query d_head"), k=(k, "... key d_head"), v=(v, "... key d_value"))
     check_mask(mask, torch.Size([*q.shape[:-1], k.shape[-2]]))
     ### BEGIN SOLUTION
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:
-        weights = torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1)
-        weights = weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+        # Softmax over nothing but -inf is NaN, so a query that sees nothing keeps its scores for now.
+        sees = mask.any(dim=-1, keepdim=True)
+        weights = torch.softmax(scores.where(mask | ~sees, -math.inf), dim=-1) * sees
     return weights @ v, weights
     ### END SOLUTION
 
@@ -240,6 +241,7 @@ class MultiHeadAttention(nn.Module):
             query=(query, "... query d_model"),
             key=(key, "... key d_model"),
             value=(value, "... key d_model"),
+            w_q=(self.w_q.weight, "d_model d_model"),
         )
         ### BEGIN SOLUTION
         q = split_heads(self.w_q(query), self.n_heads)

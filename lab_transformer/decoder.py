@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from lab_transformer._checks import check_shapes
+from lab_transformer._checks import check_boolean, check_shapes
 from lab_transformer.attention import MultiHeadAttention, cross_attention
 from lab_transformer.feedforward import FeedForward
 from lab_transformer.masking import causal_mask
@@ -42,7 +42,8 @@ class CausalBlock(nn.Module):
 
         The mask hides padding on top; it broadcasts to (batch, heads, seq, seq).
         """
-        check_shapes(x=(x, "... seq d_model"))
+        check_shapes(x=(x, "... seq d_model"), norm_1=(self.norm_1.weight, "d_model"))
+        check_boolean(mask)
         ### BEGIN SOLUTION
         allowed = causal_mask(x.shape[-2]).to(x.device)
         if mask is not None:
@@ -89,7 +90,12 @@ class DecoderBlock(nn.Module):
         `mask` hides padding of the target on top of the future; `memory_mask` hides padding of the
         source. Both broadcast over heads and queries.
         """
-        check_shapes(x=(x, "... query d_model"), memory=(memory, "... key d_model"))
+        check_shapes(
+            x=(x, "... query d_model"),
+            memory=(memory, "... key d_model"),
+            norm_1=(self.norm_1.weight, "d_model"),
+        )
+        check_boolean(mask)
         ### BEGIN SOLUTION
         allowed = causal_mask(x.shape[-2]).to(x.device)
         if mask is not None:

@@ -40,7 +40,7 @@ class EncoderBlock(nn.Module):
 
         `norm_first` chooses pre-norm or post-norm. The mask broadcasts to (batch, heads, seq, seq).
         """
-        check_shapes(x=(x, "... seq d_model"))
+        check_shapes(x=(x, "... seq d_model"), norm_1=(self.norm_1.weight, "d_model"))
         ### BEGIN SOLUTION
         residual = pre_norm if self.norm_first else post_norm
         x = residual(x, lambda y: self.attention(y, y, y, mask)[0], self.norm_1)

@@ -63,13 +63,16 @@ class CachedStep:
     @torch.no_grad()
     def __call__(self, prefixes: Int[Tensor, "n seq"]) -> Float[Tensor, "n vocab"]:
         """Give the log-probabilities of the next token after every prefix."""
+        check_shapes(prefixes=(prefixes, "n seq"))
+        if prefixes.shape[1] == 0:
+            raise ValueError("the prefixes are empty: give at least one token to continue")
         prompts = [tuple(prefix) for prefix in prefixes.tolist()]
         known = [self.rows.get(prompt[:-1]) for prompt in prompts]
         start = 0 if None in known else prefixes.shape[1] - 1
         for cache in self.caches:
             if start == 0 or cache.keys is None or cache.values is None:
                 cache.keys = cache.values = None
-            else:
+            elif known != list(range(len(cache.keys))):
                 cache.keys, cache.values = cache.keys[known], cache.values[known]
         logits = self.advance(prefixes[:, start:], start)[:, -1]
         self.rows = {prompt: row for row, prompt in enumerate(prompts)}

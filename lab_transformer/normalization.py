@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from lab_transformer._checks import check_shapes
+from lab_transformer._checks import check_boolean, check_shapes
 
 
 #: id = "5.1"
@@ -62,6 +62,7 @@ def batch_norm(
     """
     check_shapes(x=(x, "batch seq d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
     if mask is not None:
+        check_boolean(mask)
         check_shapes(x=(x, "batch seq d_model"), mask=(mask, "batch seq"))
         if not mask.any():
             raise ValueError("the mask leaves no word to take statistics from")
