@@ -110,7 +110,8 @@ class Draw:
         }
 
     def _named(self, axes: dict[str, int], compute: Callable[[], Tensor]) -> Tensor:
-        tensor: Tensor = self._tape.take(compute).to(self._device)
+        # A copy: a test may change what it drew, and the recording must not notice.
+        tensor: Tensor = self._tape.take(compute).to(self._device, copy=True)
         self._kept.append(tensor)  # an id must not be used twice while names hang on it
         self.names[id(tensor)] = tuple(axes)
         return tensor
