@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import functools
 import importlib
 import linecache
 import re
@@ -161,6 +162,7 @@ class Made:
     number: int
 
 
+@functools.cache
 def _contract(module: str, block: str, method: str) -> Contract | None:
     """Find the signature of a block, or of a method of a block that is a class."""
     for exercise in catalogue().values():
