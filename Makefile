@@ -50,7 +50,7 @@ $(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer
 	@touch $@
 
 serve: $(BOOK) ## build the book and serve it on localhost
-	@$(BIN)/python -m lab_grader.course.serve
+	@$(BIN)/lab serve
 
 bench: $(ENV) ## compare with what people would use instead
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -6,7 +6,6 @@ as TOML. A learner's workspace has no solutions to parse, so it carries the same
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
 import importlib.util
@@ -18,6 +17,17 @@ from typing import Any
 
 from lab_grader import source
 
+TOPICS = {
+    1: "rnn_limits",
+    2: "self_attention",
+    3: "scaling",
+    4: "positional_encoding",
+    5: "normalization",
+    6: "masking",
+    7: "cross_attention",
+    8: "beam_search",
+}
+LOCAL_BOOK = "http://127.0.0.1:8000/book/"
 RELEASED = Path(__file__).with_name("exercises.json")
 
 
@@ -47,6 +57,11 @@ class Exercise:
         return f"{self.module}.{self.name}"
 
     @property
+    def page(self) -> str:
+        """The chapter of the book that explains the block, and the place in it."""
+        return f"{self.week:02}_{TOPICS[self.week]}.html#{self.name.lower().replace('_', '-')}"
+
+    @property
     def order(self) -> tuple[int, ...]:
         """The id as numbers: 10.2 comes after 9.1."""
         return tuple(int(part) for part in self.id.split("."))
@@ -68,7 +83,7 @@ def package_folder() -> Path:
 def catalogue() -> dict[str, Exercise]:
     """List all exercises by id, in the order of the course."""
     if RELEASED.exists():
-        entries = [_exercise(entry) for entry in json.loads(RELEASED.read_text(encoding="utf-8"))]
+        entries = [_exercise(entry) for entry in _released()["exercises"]]
     else:
         entries = read_exercises(package_folder())
     return {entry.id: entry for entry in sorted(entries, key=lambda entry: entry.order)}
@@ -79,9 +94,21 @@ def _exercise(facts: dict[str, Any]) -> Exercise:
     return Exercise(**fields)
 
 
-def to_json(exercises: list[Exercise]) -> str:
-    """Write exercises as a workspace carries them."""
-    return json.dumps([dataclasses.asdict(entry) for entry in exercises], indent=1, ensure_ascii=False)
+@functools.cache
+def _released() -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(RELEASED.read_text(encoding="utf-8"))
+    return facts
+
+
+def book_address() -> str:
+    """Give the address that the book's pages start with: where `make serve` puts it, unless told."""
+    return str(_released()["book"]) if RELEASED.exists() else LOCAL_BOOK
+
+
+def to_json(exercises: list[Exercise], book: str) -> str:
+    """Write exercises and the book's address as a workspace carries them."""
+    facts = {"book": book, "exercises": [dataclasses.asdict(entry) for entry in exercises]}
+    return json.dumps(facts, indent=1, ensure_ascii=False)
 
 
 def read_exercises(package: Path) -> list[Exercise]:
@@ -95,11 +122,10 @@ def read_exercises(package: Path) -> list[Exercise]:
 
 def _read_module(module: str, text: str) -> list[Exercise]:
     entries = []
-    stubbed = ast.parse(source.to_stub(text))
-    stubs = {node.name: node for node in stubbed.body if isinstance(node, source.Definition)}
+    stubbed = source.to_stub(text)
     for declared in source.declarations(text):
         facts = tomllib.loads(declared.toml)
-        stub = ast.unparse(stubs[declared.name])
+        stub = source.block_text(stubbed, declared.name)
         entries.append(_exercise(facts | {"module": module, "name": declared.name, "stub": stub}))
     return entries
 

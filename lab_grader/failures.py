@@ -17,6 +17,10 @@ class Picture:
     actual: Numbers
 
 
+class TimeIsUp(BaseException):
+    """Raised from outside into code that takes too long."""
+
+
 class Failure(AssertionError):
     """A property that does not hold; the message is for the learner."""
 

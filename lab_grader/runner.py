@@ -70,6 +70,13 @@ class Result:
     seconds: float = 0.0
 
     @property
+    def points(self) -> float:
+        """Partial credit by property. A guard earns nothing, but costs as much when it is broken."""
+        earned = sum(property.ok and not property.guard for property in self.properties)
+        counted = sum(not property.guard or not property.ok for property in self.properties)
+        return round(self.exercise.points * earned / counted, 2) if counted else 0.0
+
+    @property
     def broken(self) -> list[Property]:
         """The properties that do not hold."""
         return [property for property in self.properties if not property.ok]

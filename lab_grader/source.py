@@ -111,7 +111,16 @@ def find_block(text: str, name: str) -> ast.FunctionDef | ast.ClassDef | None:
     return None
 
 
+def block_text(text: str, name: str) -> str:
+    """Cut a block's definition out of a module, as it stands there."""
+    block = find_block(text, name)
+    if block is None:
+        raise ValueError(f"no block {name}")
+    first = min([block.lineno, *(decorator.lineno for decorator in block.decorator_list)]) - 1
+    return "".join(text.splitlines(keepends=True)[first : block.end_lineno])
+
+
 def is_untouched(text: str, name: str, stub: str) -> bool:
     """Tell whether a learner's block is still the stub, whatever its comments and layout."""
     block = find_block(text, name)
-    return block is not None and ast.unparse(block) == stub
+    return block is not None and ast.unparse(block) == ast.unparse(ast.parse(stub))

@@ -55,7 +55,7 @@ def test_a_taken_port_gives_way_to_the_next(tmp_path: Path) -> None:
 
 
 def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
-    command = [sys.executable, "-m", "lab_grader.course.serve", "--port", "8865"]
+    command = [sys.executable, "-m", "lab_grader", "serve", "--port", "8865"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         address = re.search(r"http://\S+", process.stdout.readline())

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rich.console import Console
+
 from lab_grader.course import bank
-from lab_grader.exercises import Exercise
+from lab_grader.course.record import one_thread
+from lab_grader.exercises import Exercise, select
 from lab_grader.submission import import_block
 from lab_grader.tape import PUBLISHED_SEED
 
@@ -23,10 +29,34 @@ class Proof:
     problems: list[str] = field(default_factory=list)
 
 
+def print_proofs(what: list[str], seed: int) -> int:
+    """Print all figures; the exit code is 1 when one is not as it must be."""
+    console = Console(highlight=False, soft_wrap=True)
+    proofs = []
+    for proof in prove(select(what), seed):
+        proofs.append(proof)
+        console.print(
+            f"{proof.exercise.id} {proof.exercise.title}: {proof.right} right ways, "
+            f"{proof.turns} wrong turns, {proof.pairs_named} of {proof.pairs} pairs named"
+        )
+        for problem in proof.problems:
+            console.print(f"    [red]✗[/] {problem}", markup=True)
+    problems = sum(len(proof.problems) for proof in proofs)
+    pairs = sum(proof.pairs for proof in proofs)
+    named = sum(proof.pairs_named for proof in proofs)
+    console.print(
+        f"[bold]{len(proofs)} exercises, {sum(proof.right for proof in proofs)} right ways, "
+        f"{sum(proof.turns for proof in proofs)} wrong turns, {named} of {pairs} pairs named, "
+        f"{problems} problems[/]"
+    )
+    return 1 if problems else 0
+
+
 def prove(exercises: list[Exercise], seed: int = PUBLISHED_SEED) -> Iterator[Proof]:
-    """Try every right and every wrong solution in the bank on its exercise's tests."""
-    for exercise in exercises:
-        yield _prove(exercise, seed)
+    """Try every right and every wrong solution in the bank on its exercise's tests, on all cores."""
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, one_thread) as pool:
+        yield from pool.map(_prove, exercises, [seed] * len(exercises))
 
 
 def _prove(exercise: Exercise, seed: int) -> Proof:

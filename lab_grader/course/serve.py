@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import sys
 import webbrowser
@@ -73,20 +72,3 @@ def serve(port: int = 8000, open_browser: bool = False, folder: Path = BOOK) -> 
         except KeyboardInterrupt:
             print()
     return 0
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `lab serve` takes."""
-    parser.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
-    parser.add_argument("--open", action="store_true", help="open the book in a browser")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run `lab serve`."""
-    return serve(args.port, args.open)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_arguments(parser)
-    sys.exit(run(parser.parse_args()))

@@ -1,0 +1,243 @@
+"""The `lab` command."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from lab_grader import exercises as catalogue
+from lab_grader.errors import UserError
+from lab_grader.workspace import Workspace, current
+
+OK, NOT_RIGHT, MISUSED = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the `lab` command and give its exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    _enter_workspace(words)
+    args = _parser().parse_args(words)
+    try:
+        code: int = args.run(args)
+        return code
+    except (UserError, catalogue.UnknownExerciseError) as error:
+        print(f"lab: {error.args[0]}", file=sys.stderr)
+        return MISUSED
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader has seen enough; Python must not complain about it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _enter_workspace(words: list[str]) -> None:
+    """In a released workspace, hand over to the `lab_grader` that lies there."""
+    folder = Path.cwd() / "lab_grader"
+    if (folder / "exercises.json").exists() and folder.resolve() != Path(__file__).resolve().parent:
+        environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+        os.execve(sys.executable, [sys.executable, "-m", "lab_grader", *words], environment)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lab",
+        description="Build a Transformer, and know at once whether each block is right.",
+        epilog="`lab COMMAND --help` says more. Exit code 0: all is right; 1: not yet; 2: misused.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], help: str
+    ) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        added.set_defaults(run=run)
+        return added
+
+    check = command("check", _check, "check exercises and name the mistakes")
+    _add_choice(check, "what to check: 3 (a week), 3.2 (an exercise); everything started when left out")
+    check.add_argument("--watch", action="store_true", help="check again whenever a file is saved")
+    check.add_argument("--json", action="store_true", help="print results for programs")
+    check.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
+    hint = command("hint", _hint, "show the next hint of an exercise")
+    hint.add_argument("exercise", help="the exercise, such as 3.2")
+    command("progress", _progress, "show how far you are, week by week")
+    listing = command("exercises", _exercises, "list all exercises and how they stand")
+    _add_choice(listing, "which: 3 (a week), 3.2 (an exercise); all when left out")
+    listing.add_argument("--json", action="store_true", help="print the list for programs")
+    command("doctor", _doctor, "say what of the environment is there, and how to get the rest")
+    if importlib.util.find_spec("lab_grader.course") is not None:
+        from lab_grader.course import commands as course
+
+        course.add_commands(command)
+    return parser
+
+
+def _add_choice(parser: argparse.ArgumentParser, help: str) -> None:
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=help)
+
+
+def _check(args: argparse.Namespace) -> int:
+    workspace = current()
+    chosen = catalogue.select(args.what)
+    if not args.watch:
+        return _check_once(workspace, chosen, args)
+    if args.json:
+        raise UserError("--watch and --json do not go together: --json is for one run")
+    console, digest = Console(), ""
+    while True:
+        if workspace.digest() != digest:
+            digest = workspace.digest()
+            console.clear()
+            _check_in_new_process(args)
+            console.print(
+                f"[dim]watching {escape(str(workspace.package))}: save a file, or Ctrl-C to stop[/]"
+            )
+        time.sleep(0.3)
+
+
+def _check_in_new_process(args: argparse.Namespace) -> None:
+    """Check in a fork, so that every run imports the learner's files as they are now."""
+    import subprocess
+
+    import torch  # noqa: F401  the fork inherits it, so that each run takes milliseconds
+
+    words = ["check", *args.what, "--device", args.device]
+    if hasattr(os, "fork"):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(main(words))
+        os.waitpid(pid, 0)
+    else:
+        subprocess.run([sys.executable, "-m", "lab_grader", *words], check=False)
+
+
+def _check_once(
+    workspace: Workspace, chosen: list[catalogue.Exercise], args: argparse.Namespace
+) -> int:
+    if not args.what:
+        chosen = [exercise for exercise in chosen if workspace.is_started(exercise)]
+        if not chosen and not args.json:
+            first = next(iter(catalogue.catalogue().values()))
+            print(f"Nothing is started yet. Begin with {first.id}, {first.title}: lab hint {first.id}")
+            return NOT_RIGHT
+    from lab_grader import card, checking
+
+    console = Console(highlight=False, soft_wrap=True)
+    results = []
+    with _progress_bar(len(chosen), hidden=args.json) as advance:
+        for result in checking.check_exercises(workspace, chosen, args.device):
+            results.append(result)
+            advance()
+            if not args.json:
+                for line in card.lines(result):
+                    console.print(Text.assemble(*line))
+    if args.json:
+        print(
+            json.dumps([checking.to_json(result) for result in results], indent=1, ensure_ascii=False)
+        )
+    right = sum(result.status == "right" for result in results)
+    if len(results) > 1 and not args.json:
+        console.print(f"[bold]{right} of {len(results)} right[/]")
+    return OK if results and right == len(results) else NOT_RIGHT
+
+
+class _progress_bar:
+    """A bar on standard error while it is a terminal; it leaves nothing behind."""
+
+    def __init__(self, total: int, hidden: bool) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("checking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
+            disable=hidden or total < 2 or not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Callable[[], None]:
+        self._bar.start()
+        return lambda: self._bar.advance(self._task)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _hint(args: argparse.Namespace) -> int:
+    found = catalogue.select([args.exercise])
+    if len(found) != 1:
+        raise UserError(f"a hint is for one exercise: name it, as in `lab hint {found[0].id}`")
+    rung, hint = current().next_hint(found[0])
+    title, rungs = f"{found[0].id} {escape(found[0].title)}", len(found[0].hints)
+    Console(highlight=False).print(f"[bold]{title}[/], hint {rung} of {rungs}: {escape(hint)}")
+    return OK
+
+
+def _progress(args: argparse.Namespace) -> int:
+    from lab_grader import checking
+
+    stands = list(checking.stands(current()))
+    table = Table("week", "topic", "", "right", "points", box=None, padding=(0, 2, 0, 0))
+    rows = {
+        week: [s for s in stands if s[0].week == week] for week in sorted({s[0].week for s in stands})
+    }
+    for week, row in rows.items():
+        table.add_row(str(week), catalogue.TOPICS[week].replace("_", " "), *_tally(row))
+    table.add_section()
+    table.add_row("", "all", *_tally(stands))
+    Console(highlight=False).print(table)
+    return OK
+
+
+def _tally(row: list[tuple[catalogue.Exercise, str, float]]) -> tuple[str, str, str]:
+    right = sum(status == "right" for _, status, _ in row)
+    points, total = sum(points for *_, points in row), sum(e.points for e, *_ in row)
+    filled = round(20 * points / total)
+    bar = f"[green]{'█' * filled}[/][dim]{'░' * (20 - filled)}[/]"
+    return bar, f"{right} of {len(row)}", f"{points:g} of {total}"
+
+
+def _exercises(args: argparse.Namespace) -> int:
+    from lab_grader import card, checking
+
+    chosen = {exercise.id for exercise in catalogue.select(args.what)}
+    rows = [stand for stand in checking.stands(current()) if stand[0].id in chosen]
+    if args.json:
+        facts = [
+            {
+                "id": e.id, "week": e.week, "title": e.title, "block": e.block, "state": status,
+                "points": e.points, "difficulty": e.difficulty, "minutes": e.minutes, "needs": e.needs,
+            }
+            for e, status, _ in rows
+        ]  # fmt: skip
+        print(json.dumps(facts, indent=1, ensure_ascii=False))
+        return OK
+    table = Table("id", "title", "block", "points", "minutes", "state", box=None, padding=(0, 2, 0, 0))
+    for e, status, _ in rows:
+        state = f"[{card.COLOURS[status]}]{card.MARKS[status]} {status.replace('_', ' ')}[/]"
+        table.add_row(e.id, escape(e.title), e.block, str(e.points), str(e.minutes), state)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
+    return OK
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from lab_grader.doctor import examine
+
+    console = Console(highlight=False, soft_wrap=True)
+    missing = 0
+    for finding in examine():
+        mark = "[green]✓[/]" if finding.ok else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
+        console.print(f"{mark} {escape(finding.what)}: {escape(finding.state)}")
+        missing += finding.needed and not finding.ok
+    return NOT_RIGHT if missing else OK

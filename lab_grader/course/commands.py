@@ -1,0 +1,50 @@
+"""The commands of the `lab` command that only the course's side has.
+
+Modules are imported when their command runs: most of them need torch, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from lab_grader.exercises import LOCAL_BOOK
+
+Command = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
+
+
+def add_commands(command: Command) -> None:
+    """Declare them all."""
+    release = command(
+        "release", _release, "write a learner's workspace: stubs, tests, notebooks, checks"
+    )
+    release.add_argument("out", type=Path, metavar="OUT", help="the folder to write (or the zip file)")
+    release.add_argument("--weeks", default="", metavar="1-3", help="the weeks to release (all)")
+    release.add_argument("--zip", action="store_true", help="write OUT.zip instead of a folder")
+    release.add_argument("--book", default=LOCAL_BOOK, metavar="URL", help="where the book's pages are")
+    prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
+    prove.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
+    prove.add_argument("--seed", type=int, help="the seed of all inputs (the published one)")
+    serve = command("serve", _serve, "serve the built book on this machine")
+    serve.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
+    serve.add_argument("--open", action="store_true", help="open the book in a browser")
+
+
+def _release(args: argparse.Namespace) -> int:
+    from lab_grader.course.release import release
+
+    return release(args.out, args.weeks, args.zip, args.book)
+
+
+def _prove(args: argparse.Namespace) -> int:
+    from lab_grader.course.prove import print_proofs
+    from lab_grader.tape import PUBLISHED_SEED
+
+    return print_proofs(args.what, PUBLISHED_SEED if args.seed is None else args.seed)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from lab_grader.course.serve import serve
+
+    return serve(args.port, args.open)

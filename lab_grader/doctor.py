@@ -1,0 +1,86 @@
+"""What of the environment is there, and how to get what is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the environment; `needed` says whether learning works without it."""
+
+    what: str
+    ok: bool
+    state: str
+    needed: bool = True
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything that the course can use."""
+    fits = sys.version_info >= (3, 11)
+    version = platform.python_version()
+    yield Finding("Python", fits, version if fits else f"{version} is too old: install 3.11 or newer")
+    yield from _torch()
+    for name, why in (("ipywidgets", "buttons in notebooks"), ("matplotlib", "figures")):
+        yield _package(name, why)
+    yield _package("jupyterlab", "working in notebooks")
+    yield _notebook_extension()
+    if importlib.util.find_spec("lab_grader.course") is not None:
+        yield _sandbox()
+        browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
+        yield Finding(
+            "Chromium",
+            browser is not None,
+            browser or "not found: needed to test the book only; install the package `chromium`",
+            needed=False,
+        )
+
+
+def _torch() -> Iterator[Finding]:
+    if importlib.util.find_spec("torch") is None:
+        yield Finding("PyTorch", False, "not installed: pip install -r requirements.txt")
+        return
+    import torch
+
+    yield Finding("PyTorch", True, torch.__version__)
+    if torch.accelerator.is_available():
+        yield Finding("device", True, str(torch.accelerator.current_accelerator()), needed=False)
+    else:
+        yield Finding("device", True, "cpu (no accelerator found; the course needs none)", needed=False)
+
+
+def _package(name: str, why: str) -> Finding:
+    try:
+        return Finding(name, True, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(
+            name, False, f"not installed, needed for {why}: pip install {name}", needed=False
+        )
+
+
+def _notebook_extension() -> Finding:
+    ready = importlib.util.find_spec("IPython") is not None
+    state = "%load_ext lab_grader is ready" if ready else "IPython is missing: pip install ipykernel"
+    return Finding("notebook extension", ready, state, needed=False)
+
+
+def _sandbox() -> Finding:
+    """Try a sandbox for real: that bubblewrap is installed does not mean that it may work."""
+    if sys.platform != "linux":
+        return Finding("sandbox", False, "full isolation needs Linux; learning does not", needed=False)
+    program = shutil.which("bwrap")
+    if program is None:
+        return Finding("sandbox", False, "not found: install the package `bubblewrap`", needed=False)
+    probe = [program, "--unshare-all", "--ro-bind", "/", "/", "--", "true"]
+    worked = subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    state = "bubblewrap works" if worked else "bubblewrap is there, but user namespaces are not allowed"
+    return Finding("sandbox", worked, state, needed=False)
