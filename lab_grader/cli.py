@@ -185,9 +185,15 @@ def _hint(args: argparse.Namespace) -> int:
 
 
 def _progress(args: argparse.Namespace) -> int:
+    Console(highlight=False).print(progress_table(current()))
+    return OK
+
+
+def progress_table(workspace: Workspace) -> Table:
+    """Lay out weeks, bars and points."""
     from lab_grader import checking
 
-    stands = list(checking.stands(current()))
+    stands = list(checking.stands(workspace))
     table = Table("week", "topic", "", "right", "points", box=None, padding=(0, 2, 0, 0))
     rows = {
         week: [s for s in stands if s[0].week == week] for week in sorted({s[0].week for s in stands})
@@ -196,8 +202,7 @@ def _progress(args: argparse.Namespace) -> int:
         table.add_row(str(week), catalogue.TOPICS[week].replace("_", " "), *_tally(row))
     table.add_section()
     table.add_row("", "all", *_tally(stands))
-    Console(highlight=False).print(table)
-    return OK
+    return table
 
 
 def _tally(row: list[tuple[catalogue.Exercise, str, float]]) -> tuple[str, str, str]:
