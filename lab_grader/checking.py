@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 from lab_grader import diagnosis
-from lab_grader.exercises import Exercise, catalogue
+from lab_grader.exercises import Exercise, catalogue, in_workspace
 from lab_grader.runner import Bench, Judge, Result, find_device
 from lab_grader.safely import check_safely
 from lab_grader.workspace import Workspace
@@ -15,7 +14,7 @@ from lab_grader.workspace import Workspace
 
 def known(exercise: Exercise) -> diagnosis.Known | None:
     """Find what is known of an exercise's wrong turns: the bank, or what was recorded of it."""
-    if importlib.util.find_spec("lab_grader.course") is None:
+    if in_workspace():
         return diagnosis.recorded(exercise.week).get(exercise.id)
     from lab_grader.course import bank
 

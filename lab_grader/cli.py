@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import sys
@@ -79,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_choice(listing, "which: 3 (a week), 3.2 (an exercise); all when left out")
     listing.add_argument("--json", action="store_true", help="print the list for programs")
     command("doctor", _doctor, "say what of the environment is there, and how to get the rest")
-    if importlib.util.find_spec("lab_grader.course") is not None:
+    if not catalogue.in_workspace():
         from lab_grader.course import commands as course
 
         course.add_commands(command)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lab_grader.exercises import in_workspace
+
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -34,7 +36,7 @@ def examine() -> Iterator[Finding]:
         yield _package(name, why)
     yield _package("jupyterlab", "working in notebooks")
     yield _notebook_extension()
-    if importlib.util.find_spec("lab_grader.course") is not None:
+    if not in_workspace():
         yield _sandbox()
         browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
         yield Finding(

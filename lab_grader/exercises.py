@@ -67,6 +67,11 @@ class Exercise:
         return tuple(int(part) for part in self.id.split("."))
 
 
+def in_workspace() -> bool:
+    """Tell a learner's workspace, which has recordings, from the course's own source."""
+    return RELEASED.exists()
+
+
 class UnknownExerciseError(LookupError):
     """Somebody asked for an exercise or a week that is not there."""
 
@@ -82,7 +87,7 @@ def package_folder() -> Path:
 @functools.cache
 def catalogue() -> dict[str, Exercise]:
     """List all exercises by id, in the order of the course."""
-    if RELEASED.exists():
+    if in_workspace():
         entries = [_exercise(entry) for entry in _released()["exercises"]]
     else:
         entries = read_exercises(package_folder())
@@ -102,7 +107,7 @@ def _released() -> dict[str, Any]:
 
 def book_address() -> str:
     """Give the address that the book's pages start with: where `make serve` puts it, unless told."""
-    return str(_released()["book"]) if RELEASED.exists() else LOCAL_BOOK
+    return str(_released()["book"]) if in_workspace() else LOCAL_BOOK
 
 
 def to_json(exercises: list[Exercise], book: str) -> str:

@@ -28,7 +28,7 @@ from lab_grader import codec
 from lab_grader.failures import Picture, TimeIsUp
 from lab_grader.runner import Bench, Property, Test, check
 
-SECONDS = 10.0
+SECONDS = 5.0
 MEMORY = 4 * 2**30
 _PATIENCE = 3  # so many hangs or crashes in one exercise, and the rest of it is not tried
 _PRINTED = 2000
