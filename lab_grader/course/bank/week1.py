@@ -1,0 +1,1805 @@
+"""Wrong turns of week 1: one-hot rows, recurrence, gradients that fade, clipping."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_transformer.rnn import rnn_cell as reference_cell
+
+
+@space(
+    "1.1",
+    Turn(
+        "ids-from-one",
+        "place",
+        "You count the words from 1, so every 1 stands one place too far left and token 0 finds no "
+        "place at all. Token ids start at 0: token 0 owns the first column.",
+    ),
+    Turn(
+        "place-before-the-token",
+        "place",
+        "The 1 stands one column before the token's own, and token 0 wraps around to the last column. "
+        "Token ids already start at 0, so nothing has to be subtracted.",
+    ),
+    Turn(
+        "place-after-the-token",
+        "place",
+        "The 1 stands one column after the token's own, and the last word of the vocabulary finds no "
+        "place. Token ids start at 0, like the columns: token 0 owns the first one.",
+    ),
+    Turn(
+        "counted-from-the-end",
+        ALONE,
+        "The places run backwards: token 0 has its 1 in the last column. The column's number should be "
+        "the token's.",
+    ),
+    Turn(
+        "ones-up-to-the-token",
+        "place",
+        "Your rows are filled with ones up to the token, like a thermometer. A one-hot row has a "
+        "single 1: ask whether a column is the token's own, not whether it comes before it.",
+    ),
+    Turn(
+        "ones-and-zeros-exchanged",
+        "place",
+        "Your rows hold a 0 at the token's place and ones everywhere else. It is the other way round: "
+        "the token's own column is the hot one.",
+    ),
+    Turn(
+        "every-row-gets-all-tokens",
+        "place",
+        "All rows are alike: each holds a 1 for every token of the input. Every row should see its own "
+        "token only, so pair each row with its token when you write the ones.",
+    ),
+    Turn(
+        "token-zero-left-out",
+        ALONE,
+        "Token 0 gets a row of zeros, as if it were nothing. It is a word like any other here: padding "
+        "is dealt with later, by masks.",
+    ),
+    Turn(
+        "token-instead-of-one",
+        "number",
+        "You write the token's number at its place instead of 1. Words would then weigh more the "
+        "higher their id, and an id says nothing about a word.",
+    ),
+    Turn(
+        "ones-divided-by-their-number",
+        ALONE,
+        "Your rows are scaled: the hot entry should be exactly 1, so that the row picks an embedding "
+        "as it is and does not shrink it.",
+    ),
+    Turn(
+        "integer-rows",
+        "dtype",
+        "Your rows are integers. They are there to be multiplied with a table of floating point "
+        "numbers, and torch does not multiply an integer matrix with one: convert them.",
+    ),
+    Turn(
+        "boolean-rows",
+        "dtype",
+        "Your rows say True and False. That is the right pattern, but a table cannot be multiplied "
+        "with truth values: turn them into floating point numbers.",
+    ),
+    Turn(
+        "double-rows",
+        "dtype",
+        "Your rows have another floating point dtype than torch's default. Multiplying them with an "
+        "ordinary table would fail: use the default dtype.",
+    ),
+    Turn(
+        "width-from-largest-token",
+        "width",
+        "The width of your rows comes from the largest token that happens to be there, not from "
+        "vocab_size. Two sentences would get rows of different widths, and none would fit the table.",
+    ),
+    Turn(
+        "width-from-distinct-tokens",
+        ALONE,
+        "The width of your rows is the number of different tokens that happen to be there, and the "
+        "places are their ranks. The vocabulary is known beforehand: each of its vocab_size words has "
+        "a column of its own, whether it occurs or not.",
+    ),
+    Turn(
+        "one-column-too-many",
+        "width",
+        "Your rows have one column more than the vocabulary has words. The ids run from 0 to "
+        "vocab_size - 1, so vocab_size columns hold them all.",
+    ),
+    Turn(
+        "one-column-too-few",
+        "width",
+        "Your rows have one column less than the vocabulary has words, so the last word has no place. "
+        "The ids run from 0 to vocab_size - 1, both included.",
+    ),
+    Turn(
+        "vocab-axis-not-last",
+        "axes",
+        "The vocabulary axis stands before the axis of the sequence. Each token becomes a row, so the "
+        "new axis comes last.",
+    ),
+    Turn(
+        "tokens-flattened",
+        "axes",
+        "The axes of the tokens are lost: all rows stand in one long list. A batch of sentences should "
+        "stay a batch of sentences, with one axis more at the end.",
+    ),
+    Turn(
+        "rows-added-up",
+        "axes",
+        "You add the rows of a sentence, which counts words and forgets their order: a bag of words. "
+        "Every token keeps a row of its own.",
+    ),
+    Turn(
+        "axis-left-over",
+        "axes",
+        "There is an axis of size 1 too many before the vocabulary. It was needed to compare or to "
+        "fill, but it does not belong to the result.",
+    ),
+    Turn(
+        "no-axis-to-compare-along",
+        ALONE,
+        "The tokens have no axis on which the vocabulary could unfold, so torch tries to line up the "
+        "sequence with the vocabulary and fails. Give the tokens a new last axis first.",
+    ),
+    Turn(
+        "only-one-axis",
+        ALONE,
+        "Your code works for a flat list of tokens only. Tokens come with any number of axes (a batch "
+        "of sentences has two, a single token none), and all of them stay in front of the new one.",
+    ),
+    Turn(
+        "only-two-axes",
+        ALONE,
+        "Your code works for tokens with the axes batch and sequence only. A single sentence has one "
+        "axis and a single token none: treat the axes in front alike, however many there are.",
+    ),
+    Turn(
+        "tokens-changed-in-place",
+        "in place",
+        "You change the tokens themselves: a method whose name ends in an underscore works on the "
+        "caller's tensor. Use the one without the underscore, or work on a copy.",
+    ),
+)
+def one_hot(on: On) -> Any:
+    def block(tokens: Any, vocab_size: int) -> Any:
+        if on("only-two-axes"):
+            _, _ = tokens.shape
+        if on("only-one-axis"):
+            flat = torch.zeros(len(tokens), vocab_size)
+            flat[torch.arange(len(tokens)), tokens] = 1.0
+            return flat
+        column = tokens.unsqueeze_(-1) if on("tokens-changed-in-place") else tokens.unsqueeze(-1)
+        if on("no-axis-to-compare-along"):
+            column = tokens
+        width = vocab_size
+        if on("width-from-largest-token"):
+            width = int(tokens.max()) + 1
+        if on("width-from-distinct-tokens"):
+            present, column = column.unique(return_inverse=True)
+            width = len(present)
+        if on("one-column-too-many"):
+            width += 1
+        if on("one-column-too-few"):
+            width -= 1
+        ids = torch.arange(width)
+        if on("ids-from-one"):
+            ids = ids + 1
+        if on("place-after-the-token"):
+            ids = ids - 1
+        if on("place-before-the-token"):
+            column = (column - 1) % width
+        if on("counted-from-the-end"):
+            ids = ids.flip(0)
+        hot = column == ids
+        if on("ones-up-to-the-token"):
+            hot = column >= ids
+        if on("ones-and-zeros-exchanged"):
+            hot = ~hot
+        if on("every-row-gets-all-tokens"):
+            hot = hot.reshape(-1, width).any(dim=0).expand_as(hot)
+        if on("token-zero-left-out"):
+            hot = hot & (column != 0)
+        rows = hot.to(torch.get_default_dtype())
+        if on("token-instead-of-one"):
+            rows = rows * column
+        if on("ones-divided-by-their-number"):
+            rows = rows / width
+        if on("vocab-axis-not-last") and rows.ndim > 1:
+            rows = rows.mT
+        if on("tokens-flattened"):
+            rows = rows.reshape(-1, width)
+        if on("rows-added-up"):
+            rows = rows.sum(dim=-2)
+        if on("axis-left-over"):
+            rows = rows.unsqueeze(-2)
+        if on("integer-rows"):
+            rows = rows.long()
+        if on("boolean-rows"):
+            rows = rows.bool()
+        if on("double-rows"):
+            rows = rows.double()
+        return rows
+
+    return block
+
+
+@right("1.1")
+def one_hot_built_in(tokens: Any, vocab_size: int) -> Any:
+    return F.one_hot(tokens, vocab_size).float()
+
+
+@right("1.1")
+def one_hot_from_the_identity(tokens: Any, vocab_size: int) -> Any:
+    return torch.eye(vocab_size, device=tokens.device)[tokens]
+
+
+@right("1.1")
+def one_hot_by_scattering(tokens: Any, vocab_size: int) -> Any:
+    rows = torch.zeros(*tokens.shape, vocab_size, device=tokens.device)
+    return rows.scatter_(-1, tokens[..., None], 1.0)
+
+
+@right("1.1")
+def one_hot_in_a_loop(tokens: Any, vocab_size: int) -> Any:
+    rows = torch.zeros(tokens.numel(), vocab_size)
+    for row, token in zip(rows, tokens.flatten().tolist(), strict=True):
+        row[token] = 1.0
+    return rows.reshape(*tokens.shape, vocab_size)
+
+
+@space(
+    "1.2",
+    Turn(
+        "table-transposed",
+        "product",
+        "You multiply with the transposed table, so columns are picked instead of rows (and unless the "
+        "table is square, the sizes do not fit). Each row of the table belongs to one word.",
+    ),
+    Turn(
+        "table-first",
+        "product",
+        "The table stands on the left of the product. A row that picks rows of a table stands on the "
+        "left of it: look at which axis the two have in common.",
+    ),
+    Turn(
+        "looked-up-by-argmax",
+        "product",
+        "You find the position of the largest entry and index the table with it. That gives the same "
+        "for a pure one-hot row, but no gradient comes back to the row, and a mixture of words is "
+        "lost. The exercise is to see that the look-up is a matrix product.",
+    ),
+    Turn(
+        "looked-up-by-mask",
+        "product",
+        "You only ask which entries are not zero and forget their size. That gives the same for a pure "
+        "one-hot row, but no gradient comes back to it, and a mixture of words loses its weights.",
+    ),
+    Turn(
+        "added-over-d_model",
+        "product",
+        "You add over the axis of the embedding instead of the axis of the vocabulary. What should "
+        "disappear in the look-up is the vocabulary.",
+    ),
+    Turn(
+        "vocabulary-not-summed",
+        "product",
+        "You multiply entry by entry and stop there: every token still has a whole table, empty but "
+        "for one row. A sum over the vocabulary is missing.",
+    ),
+    Turn(
+        "mean-over-the-vocabulary",
+        "product",
+        "You take the mean over the vocabulary instead of the sum: every embedding comes out divided "
+        "by the number of words.",
+    ),
+    Turn(
+        "largest-over-the-vocabulary",
+        ALONE,
+        "You take the largest entry over the vocabulary instead of the sum. The zeros of the other "
+        "words then win against every negative number of the table.",
+    ),
+    Turn(
+        "column-vectors",
+        ALONE,
+        "Your product treats the one-hot tokens as columns. It works for a single one, but in this "
+        "course vectors are rows and weights multiply from the right, so that any axes can stand in "
+        "front.",
+    ),
+    Turn(
+        "only-two-axes",
+        ALONE,
+        "Your product takes matrices only. One-hot tokens come with any number of axes in front (a "
+        "batch of sentences, or a single row): use a product that broadcasts.",
+    ),
+    Turn(
+        "only-three-axes",
+        ALONE,
+        "Your product takes a batch of sentences only. One-hot tokens come with any number of axes in "
+        "front, down to a single row: use a product that broadcasts.",
+    ),
+    Turn(
+        "scaled-by-root-of-d_model",
+        "after",
+        "You multiply the embeddings with the root of d_model. The Transformer does that when it adds "
+        "positions, in a later week; a look-up gives the row as it stands in the table.",
+    ),
+    Turn(
+        "embeddings-normalised",
+        ALONE,
+        "You bring every embedding to length one. A look-up gives the row as it stands in the table.",
+    ),
+    Turn(
+        "rows-normalised",
+        ALONE,
+        "You send the one-hot rows through a softmax or divide them by their sum first. They already "
+        "say how much of each word to take: use them as they are.",
+    ),
+    Turn(
+        "words-added-up",
+        "axes",
+        "You add the embeddings of a sentence to one vector. Every token keeps an embedding of its "
+        "own.",
+    ),
+    Turn(
+        "words-averaged",
+        "axes",
+        "You average the embeddings of a sentence to one vector. Every token keeps an embedding of its "
+        "own.",
+    ),
+    Turn(
+        "result-transposed",
+        "axes",
+        "The result stands on its side: d_model comes before the sequence. An embedding is a row, as "
+        "the one-hot token was.",
+    ),
+    Turn(
+        "axis-left-over",
+        "axes",
+        "There is an axis of size 1 too many before d_model. It comes from a product with a single "
+        "row, and does not belong to the result.",
+    ),
+    Turn(
+        "table-cut-off",
+        "gradient",
+        "The table is cut off from the result (by detach, .data, a new tensor or a detour through "
+        "numpy), so it would never be trained. Use it as it is.",
+    ),
+    Turn(
+        "rows-cut-off",
+        "gradient",
+        "The one-hot rows are cut off from the result (by detach, .data or a conversion to integers), "
+        "so no gradient comes back to them. Use them as they are.",
+    ),
+    Turn(
+        "everything-cut-off",
+        "gradient",
+        "The result is cut off from rows and table (by detach, no_grad or a detour through numpy): no "
+        "gradient comes back. Stay with operations of torch from the arguments to the result.",
+    ),
+    Turn(
+        "always-float32",
+        "dtype",
+        "You convert to float32 whatever comes in. A table in double precision should give embeddings "
+        "in double precision.",
+    ),
+    Turn(
+        "rows-changed-in-place",
+        "in place",
+        "You change the one-hot rows themselves: a method whose name ends in an underscore, or an "
+        "augmented assignment, works on the caller's tensor. Work on a new one.",
+    ),
+)
+def embed(on: On) -> Any:
+    def block(rows: Any, table: Any) -> Any:
+        single = rows.ndim == 1
+        if on("rows-changed-in-place"):
+            rows = rows.unsqueeze_(0).squeeze(0)
+        if on("only-two-axes"):
+            return torch.mm(rows, table)
+        if on("only-three-axes"):
+            _, _, _ = rows.shape
+        if on("column-vectors"):
+            return table.T @ rows
+        if on("always-float32"):
+            rows, table = rows.float(), table.float()
+        if on("table-cut-off"):
+            table = table.detach()
+        if on("rows-cut-off"):
+            rows = rows.detach()
+        if on("everything-cut-off"):
+            rows, table = rows.detach(), table.detach()
+        if on("rows-normalised"):
+            rows = torch.softmax(rows, dim=-1)
+        if on("table-transposed"):
+            result = rows @ table.T
+        elif on("table-first"):
+            result = table @ rows
+        elif on("looked-up-by-argmax"):
+            result = table[rows.argmax(dim=-1)]
+        elif on("looked-up-by-mask"):
+            result = (rows != 0).to(table.dtype) @ table
+        elif on("added-over-d_model"):
+            result = (rows.unsqueeze(-1) * table).sum(dim=-1)
+        elif on("vocabulary-not-summed"):
+            result = rows.unsqueeze(-1) * table
+        elif on("mean-over-the-vocabulary"):
+            result = (rows.unsqueeze(-1) * table).mean(dim=-2)
+        elif on("largest-over-the-vocabulary"):
+            result = (rows.unsqueeze(-1) * table).amax(dim=-2)
+        else:
+            result = rows @ table
+        if on("scaled-by-root-of-d_model"):
+            result = result * math.sqrt(table.shape[-1])
+        if on("embeddings-normalised"):
+            result = F.normalize(result, dim=-1)
+        if on("words-added-up"):
+            result = result.sum(dim=-2)
+        if on("words-averaged"):
+            result = result.mean(dim=-2)
+        if on("result-transposed") and not single:
+            result = result.mT
+        if on("axis-left-over"):
+            result = result.unsqueeze(-2)
+        return result
+
+    return block
+
+
+@right("1.2")
+def embed_with_einsum(rows: Any, table: Any) -> Any:
+    return torch.einsum("...v,vd->...d", rows, table)
+
+
+@right("1.2")
+def embed_as_a_sum(rows: Any, table: Any) -> Any:
+    return (rows.unsqueeze(-1) * table).sum(dim=-2)
+
+
+@right("1.2")
+def embed_as_a_linear_layer(rows: Any, table: Any) -> Any:
+    return F.linear(rows, table.T)
+
+
+@right("1.2")
+def embed_flat_in_double(rows: Any, table: Any) -> Any:
+    flat = rows.reshape(-1, rows.shape[-1]).double() @ table.double()
+    return flat.reshape(*rows.shape[:-1], -1).to(table.dtype)
+
+
+@space(
+    "1.3",
+    Turn(
+        "no-tanh",
+        "squash",
+        "The sum is not squashed. Without the non-linearity the state can grow at every step, and many "
+        "steps are no more than one linear map.",
+    ),
+    Turn(
+        "sigmoid",
+        "squash",
+        "You squash with the sigmoid, which gives numbers between 0 and 1. The cell asks for tanh, "
+        "which lets the state be negative too.",
+    ),
+    Turn(
+        "relu",
+        "squash",
+        "You use ReLU, which cuts off everything negative and bounds nothing. The cell asks for tanh.",
+    ),
+    Turn(
+        "clamped",
+        ALONE,
+        "You cut the sum off at -1 and 1. Tanh bends smoothly towards them, and its gradient fades "
+        "instead of breaking off.",
+    ),
+    Turn(
+        "tanh-overflows",
+        "squash",
+        "You write tanh with exponentials, which overflow for large inputs and leave NaN. Torch has a "
+        "tanh that does not.",
+    ),
+    Turn(
+        "tanh-twice",
+        ALONE,
+        "The sum is squashed twice. Once is enough: look for a second tanh.",
+    ),
+    Turn(
+        "tanh-of-each-part",
+        "squash",
+        "You squash the share of the input and the share of the state each by itself and add them "
+        "afterwards. The result can leave the range from -1 to 1: add first, squash once.",
+    ),
+    Turn(
+        "tanh-of-the-input-only",
+        "squash",
+        "Only the share of the input is squashed, and the state is added afterwards, so it can grow "
+        "from step to step. The whole sum belongs inside.",
+    ),
+    Turn(
+        "tanh-of-the-state-only",
+        ALONE,
+        "Only the share of the state is squashed, and the input is added afterwards. The whole sum "
+        "belongs inside.",
+    ),
+    Turn(
+        "bias-after-tanh",
+        "squash",
+        "The bias is added after the tanh. The result can leave the range from -1 to 1: the bias is "
+        "part of the sum that is squashed.",
+    ),
+    Turn(
+        "softmax",
+        ALONE,
+        "You use a softmax, which makes the state a distribution. The cell squashes every unit by "
+        "itself, with tanh.",
+    ),
+    Turn(
+        "w_h-transposed",
+        "weights",
+        "The weights of the state are transposed. They are square, so no error tells you: in this "
+        "course weights have the shape (in, out) and multiply from the right, unlike those of "
+        "nn.Linear.",
+    ),
+    Turn(
+        "w_x-transposed",
+        "weights",
+        "The weights of the input are transposed. In this course weights have the shape (in, out) and "
+        "multiply from the right, unlike those of nn.Linear.",
+    ),
+    Turn(
+        "both-weights-transposed",
+        "weights",
+        "Both weights are transposed. In this course weights have the shape (in, out) and multiply "
+        "from the right, unlike those of nn.Linear.",
+    ),
+    Turn(
+        "weights-exchanged",
+        "weights",
+        "The input meets the weights of the state, and the state those of the input. Look at which "
+        "weight goes with which vector.",
+    ),
+    Turn(
+        "joined-in-another-order",
+        ALONE,
+        "You join input and state to one vector, and their weights to one matrix, but in different "
+        "orders. The sizes fit all the same: the parts have to stand in one order on both sides.",
+    ),
+    Turn(
+        "w_h-entry-by-entry",
+        ALONE,
+        "The state meets only the diagonal of its weights, so no unit hears of another. Every unit of "
+        "the new state depends on all units of the old one.",
+    ),
+    Turn(
+        "no-bias",
+        "bias",
+        "The bias is missing from the sum.",
+    ),
+    Turn(
+        "bias-subtracted",
+        "bias",
+        "The bias is subtracted instead of added.",
+    ),
+    Turn(
+        "bias-twice",
+        "bias",
+        "The bias is counted twice, once with the input and once with the state. nn.RNN has two "
+        "biases; this cell has one.",
+    ),
+    Turn(
+        "state-ignored",
+        "sum",
+        "The old state does not enter the new one, so the cell has no memory. Look at what h is for.",
+    ),
+    Turn(
+        "input-ignored",
+        "sum",
+        "The input does not enter the new state, so the cell hears nothing. Look at what x is for.",
+    ),
+    Turn(
+        "state-not-weighted",
+        "sum",
+        "The old state is added as it is, without its weights. Both the input and the state go through "
+        "a matrix of their own.",
+    ),
+    Turn(
+        "multiplied-not-added",
+        ALONE,
+        "You multiply the shares of the input and of the state entry by entry. They are added: a share "
+        "of zero should not silence the other.",
+    ),
+    Turn(
+        "averaged",
+        ALONE,
+        "You take the mean of the shares of input and state. They are added as they are.",
+    ),
+    Turn(
+        "state-subtracted",
+        ALONE,
+        "The share of the state is subtracted. It is added to the share of the input.",
+    ),
+    Turn(
+        "old-state-added",
+        "result",
+        "You add the old state to the new one, like a residual connection. A plain cell replaces its "
+        "state: the old one enters through its weights only.",
+    ),
+    Turn(
+        "returned-twice",
+        "result",
+        "You return two things, as nn.RNN does. The cell has one result: the new state.",
+    ),
+    Turn(
+        "axis-in-front",
+        ALONE,
+        "Your result has an axis too many in front. It was useful for a product of matrices, and does "
+        "not belong to the new state.",
+    ),
+    Turn(
+        "state-cut-off",
+        "gradient",
+        "The old state is cut off (by detach or .data), so no gradient flows back to earlier steps. "
+        "That is how the network learns what to remember: use the state as it is.",
+    ),
+    Turn(
+        "everything-cut-off",
+        "gradient",
+        "The result is cut off from its inputs (by detach, no_grad, .data or a detour through numpy or "
+        "math): nothing could be trained. Stay with operations of torch.",
+    ),
+    Turn(
+        "always-float32",
+        "dtype",
+        "You convert to float32 whatever comes in. Inputs in double precision should give a state in "
+        "double precision.",
+    ),
+    Turn(
+        "state-changed-in-place",
+        "in place",
+        "You write the new state into the old one. The caller still needs it: make a new tensor.",
+    ),
+    Turn(
+        "only-two-axes",
+        ALONE,
+        "Your product takes matrices only. Input and state come with any number of axes in front, also "
+        "with none: use a product that broadcasts.",
+    ),
+    Turn(
+        "column-vectors",
+        ALONE,
+        "Your products treat input and state as columns, with the weights on the left. That works for "
+        "a single vector, but not for a batch: in this course vectors are rows and weights multiply "
+        "from the right.",
+    ),
+)
+def rnn_cell(on: On) -> Any:
+    def block(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+        old = h
+        if on("always-float32"):
+            x, h, w_x, w_h, b = x.float(), h.float(), w_x.float(), w_h.float(), b.float()
+        if on("state-cut-off"):
+            h = h.detach()
+        if on("everything-cut-off"):
+            x, h, w_x, w_h, b = x.detach(), h.detach(), w_x.detach(), w_h.detach(), b.detach()
+        if on("only-two-axes"):
+            return torch.tanh(torch.mm(x, w_x) + torch.mm(h, w_h) + b)
+        if on("column-vectors"):
+            return torch.tanh(w_x.T @ x + w_h.T @ h + b)
+        if on("w_x-transposed") or on("both-weights-transposed"):
+            w_x = w_x.T
+        if on("w_h-transposed") or on("both-weights-transposed"):
+            w_h = w_h.T
+        if on("weights-exchanged"):
+            w_x, w_h = w_h, w_x
+        if on("w_h-entry-by-entry"):
+            w_h = w_h.diag().diag()
+        if on("joined-in-another-order"):
+            joined = torch.cat([w_h, w_x])
+            w_x, w_h = joined[: x.shape[-1]], joined[x.shape[-1] :]
+        from_x, from_h = x @ w_x, h @ w_h
+        if on("state-ignored"):
+            from_h = from_h * 0
+        if on("input-ignored"):
+            from_x = from_x * 0
+        if on("state-not-weighted"):
+            from_h = h
+        if on("state-subtracted"):
+            from_h = -from_h
+        if on("averaged"):
+            from_x, from_h = from_x / 2, from_h / 2
+        if on("multiplied-not-added"):
+            from_x, from_h = from_x * from_h, from_x * 0
+        if on("no-bias"):
+            b = b * 0
+        if on("bias-subtracted"):
+            b = -b
+        if on("bias-twice"):
+            b = b + b
+        total = from_x + from_h + b
+        if on("no-tanh"):
+            new = total
+        elif on("sigmoid"):
+            new = torch.sigmoid(total)
+        elif on("relu"):
+            new = torch.relu(total)
+        elif on("clamped"):
+            new = total.clamp(-1, 1)
+        elif on("tanh-overflows"):
+            new = (total.exp() - (-total).exp()) / (total.exp() + (-total).exp())
+        elif on("tanh-twice"):
+            new = torch.tanh(torch.tanh(total))
+        elif on("tanh-of-each-part"):
+            new = torch.tanh(from_x) + torch.tanh(from_h + b)
+        elif on("tanh-of-the-input-only"):
+            new = torch.tanh(from_x + b) + from_h
+        elif on("tanh-of-the-state-only"):
+            new = from_x + torch.tanh(from_h + b)
+        elif on("bias-after-tanh"):
+            new = torch.tanh(from_x + from_h) + b
+        elif on("softmax"):
+            new = torch.softmax(total, dim=-1)
+        else:
+            new = torch.tanh(total)
+        if on("old-state-added"):
+            new = new + h
+        if on("axis-in-front"):
+            new = new.unsqueeze(0)
+        if on("state-changed-in-place"):
+            new = old.copy_(new)
+        return (new, new) if on("returned-twice") else new
+
+    return block
+
+
+@right("1.3")
+def cell_with_einsum(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    shares = torch.einsum("...i,io->...o", x, w_x), torch.einsum("...i,io->...o", h, w_h)
+    return (b + shares[1] + shares[0]).tanh()
+
+
+@right("1.3")
+def cell_of_joined_vectors(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(torch.cat([x, h], dim=-1) @ torch.cat([w_x, w_h]) + b)
+
+
+@right("1.3")
+def cell_of_linear_layers(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(F.linear(x, w_x.T, b) + F.linear(h, w_h.mT))
+
+
+@right("1.3")
+def cell_by_the_sigmoid(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    total = x @ w_x
+    total += h @ w_h
+    total += b
+    return 2 * torch.sigmoid(2 * total) - 1
+
+
+@right("1.3")
+def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    total = x.double() @ w_x.double() + h.double() @ w_h.double() + b.double()
+    return total.tanh().to(x.dtype)
+
+
+@space(
+    "1.4",
+    Turn(
+        "state-not-carried",
+        "carry",
+        "Every step starts from h0 again, so no step hears of an earlier one. The state that one step "
+        "gives is what the next one starts from.",
+    ),
+    Turn(
+        "h0-ignored",
+        "carry",
+        "Your run starts from zeros, whatever h0 is. The first step starts from the state that is "
+        "given: a run may go on from an earlier one.",
+    ),
+    Turn(
+        "run-backwards",
+        "carry",
+        "You run through the sequence from its end. Step 0 comes first, and each state knows the words "
+        "up to its own.",
+    ),
+    Turn(
+        "first-word-skipped",
+        ALONE,
+        "The first word never enters: the state is the same before and after it. The first step "
+        "already mixes it with h0.",
+    ),
+    Turn(
+        "first-word-at-every-step",
+        ALONE,
+        "Every step gets the same word. Move along the sequence together with the state.",
+    ),
+    Turn(
+        "state-added-up",
+        ALONE,
+        "You add the new state to the old one at every step. The cell gives the whole new state, which "
+        "replaces the old one.",
+    ),
+    Turn(
+        "squashed-again",
+        ALONE,
+        "The states are squashed a second time. The cell does that already.",
+    ),
+    Turn(
+        "no-tanh",
+        ALONE,
+        "The states are not squashed, so they can grow at every step. Let the cell do the step: it has "
+        "the tanh inside.",
+    ),
+    Turn(
+        "batch-walked-through",
+        "carry",
+        "Your loop runs along the first axis, which is the batch: one sentence continues in the next. "
+        "Walk along the seq axis, the last but one.",
+    ),
+    Turn(
+        "h0-among-the-states",
+        "states",
+        "Your states begin with h0 and lack the last one: they are off by one. A state is collected "
+        "after its step, and h0 is not among them.",
+    ),
+    Turn(
+        "h0-in-front-of-the-states",
+        "states",
+        "Your states begin with h0, so there is one more than there are words. Collect what comes out "
+        "of the steps only.",
+    ),
+    Turn(
+        "last-step-missing",
+        "states",
+        "The run stops one step too early: there is one state less than there are words. Check where "
+        "your loop ends.",
+    ),
+    Turn(
+        "states-reversed",
+        ALONE,
+        "The states stand in reverse order. State 0 is the one after the first word.",
+    ),
+    Turn(
+        "one-state-everywhere",
+        ALONE,
+        "All your states are the last one. If you write each new state into the same tensor, the list "
+        "holds that one tensor many times: keep a new tensor for every step.",
+    ),
+    Turn(
+        "stacked-in-front",
+        "axes",
+        "The steps stand in front of the batch. The seq axis belongs where it is in xs: last but one.",
+    ),
+    Turn(
+        "stacked-behind-the-first-axis",
+        "axes",
+        "You place the steps on axis 1. That is right for a batch of sentences only: count the axis "
+        "from the end, so that a single sentence works too, and any number of axes in front.",
+    ),
+    Turn(
+        "stacked-at-the-end",
+        "axes",
+        "The steps stand on the last axis, behind the features. The seq axis belongs where it is in "
+        "xs: last but one.",
+    ),
+    Turn(
+        "joined-not-stacked",
+        ALONE,
+        "You join the states end to end on an axis they already have. They need a new axis for the "
+        "steps.",
+    ),
+    Turn(
+        "states-as-a-list",
+        ALONE,
+        "You return the states as a Python list. The result is one tensor, with the steps as its last "
+        "but one axis.",
+    ),
+    Turn(
+        "results-exchanged",
+        "results",
+        "The two results are exchanged: first come all states, then the last one.",
+    ),
+    Turn(
+        "only-the-states",
+        "results",
+        "You return the states only. The last state is asked for as a second result.",
+    ),
+    Turn(
+        "only-the-last-state",
+        ALONE,
+        "You return the last state only. All states are asked for as well, as the first of two "
+        "results.",
+    ),
+    Turn(
+        "last-is-the-first",
+        "last",
+        "What you return as the last state is the one after the first word.",
+    ),
+    Turn(
+        "last-is-h0",
+        "last",
+        "What you return as the last state is h0, the one before the first word. The variable that is "
+        "carried along has the last state after the loop.",
+    ),
+    Turn(
+        "last-but-one",
+        "last",
+        "What you return as the last state lacks the last word.",
+    ),
+    Turn(
+        "last-is-the-mean",
+        ALONE,
+        "What you return as the last state is the mean (or sum) of all states. The last one is simply "
+        "where the run ends.",
+    ),
+    Turn(
+        "last-of-the-batch",
+        ALONE,
+        "You take the last entry of the first axis: the states of the last sentence, not the last "
+        "state of every sentence. The steps are the last but one axis.",
+    ),
+    Turn(
+        "last-keeps-its-axis",
+        "last",
+        "The last state still has a seq axis of size 1. It is one state for every sentence: take a "
+        "single index, not a slice.",
+    ),
+    Turn(
+        "carried-state-cut-off",
+        "gradient",
+        "The state is cut off from its past before it is carried on (by detach or .data), so gradients "
+        "reach one step back and no further. Carry it as it is.",
+    ),
+    Turn(
+        "states-cut-off",
+        "gradient",
+        "The collected states are cut off from their history (by detach, .data, or a new tensor made "
+        "from them). They are as much a result as the last one: gradients must flow through them.",
+    ),
+    Turn(
+        "everything-cut-off",
+        "gradient",
+        "The results are cut off from their inputs (by detach, no_grad or a detour through numpy): "
+        "nothing could be trained.",
+    ),
+    Turn(
+        "w_h-transposed",
+        ALONE,
+        "The weights of the state are transposed. They are square, so no error tells you: weights "
+        "multiply from the right.",
+    ),
+    Turn(
+        "no-bias",
+        ALONE,
+        "The bias does not enter the states. Every step adds it.",
+    ),
+    Turn(
+        "always-float32",
+        "dtype",
+        "You convert to float32 whatever comes in. Inputs in double precision should give states in "
+        "double precision.",
+    ),
+    Turn(
+        "states-always-float32",
+        "dtype",
+        "The tensor in which you collect the states is always float32. Take its dtype from the inputs.",
+    ),
+    Turn(
+        "h0-changed-in-place",
+        "in place",
+        "You write the new states into h0. The caller still needs it: let every step make a new "
+        "tensor.",
+    ),
+    Turn(
+        "only-three-axes",
+        ALONE,
+        "Your code takes a batch of sentences only. xs may have any number of axes in front of seq, "
+        "also none: count axes from the end.",
+    ),
+)
+def rnn_forward(on: On) -> Any:
+    def block(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+        given = h0
+        if on("only-three-axes"):
+            _, _, _ = xs.shape
+        if on("always-float32"):
+            xs, h0, w_x, w_h, b = xs.float(), h0.float(), w_x.float(), w_h.float(), b.float()
+        if on("everything-cut-off"):
+            xs, h0, w_x, w_h, b = (t.detach() for t in (xs, h0, w_x, w_h, b))
+        if on("w_h-transposed"):
+            w_h = w_h.T
+        if on("no-bias"):
+            b = b * 0
+        h = h0 * 0 if on("h0-ignored") else h0
+        states = [h]
+        words = list(xs.unbind(dim=0 if on("batch-walked-through") else -2))
+        if on("run-backwards"):
+            words.reverse()
+        if on("last-step-missing"):
+            words = words[:-1]
+        for t, x in enumerate(words):
+            if on("first-word-at-every-step"):
+                x = words[0]
+            start = h0 if on("state-not-carried") else h
+            new = reference_cell(x, start, w_x, w_h, b)
+            if on("no-tanh"):
+                new = x @ w_x + start @ w_h + b
+            if on("squashed-again"):
+                new = torch.tanh(new)
+            if on("state-added-up"):
+                new = new + start
+            if on("first-word-skipped") and t == 0:
+                new = start
+            if on("h0-changed-in-place"):
+                given.copy_(new.detach())
+            h = new.detach() if on("carried-state-cut-off") else new
+            states.append(new)
+        last, before, first, collected = states[-1], states[-2], states[1], states[1:]
+        if on("h0-among-the-states"):
+            collected = states[:-1]
+        if on("h0-in-front-of-the-states"):
+            collected = states
+        if on("states-reversed"):
+            collected = collected[::-1]
+        if on("one-state-everywhere"):
+            collected = [last] * len(collected)
+        if on("states-cut-off"):
+            collected = [state.detach() for state in collected]
+        axis = -2
+        if on("stacked-in-front"):
+            axis = 0
+        if on("stacked-behind-the-first-axis"):
+            axis = 1
+        if on("stacked-at-the-end"):
+            axis = -1
+        stacked: Any = torch.stack(collected, dim=axis)
+        if on("states-always-float32"):
+            stacked = stacked.float()
+        if on("last-is-the-first"):
+            last = first
+        if on("last-is-h0"):
+            last = h0
+        if on("last-but-one"):
+            last = before
+        if on("last-is-the-mean"):
+            last = stacked.mean(dim=-2)
+        if on("last-of-the-batch"):
+            last = stacked[-1]
+        if on("last-keeps-its-axis"):
+            last = last.unsqueeze(-2)
+        if on("joined-not-stacked"):
+            stacked = torch.cat(collected, dim=-1)
+        if on("states-as-a-list"):
+            stacked = collected
+        if on("only-the-states"):
+            return stacked
+        if on("only-the-last-state"):
+            return last
+        return (last, stacked) if on("results-exchanged") else (stacked, last)
+
+    return block
+
+
+@right("1.4")
+def forward_into_a_buffer(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    states = xs.new_empty(*xs.shape[:-1], w_h.shape[-1])
+    h = h0
+    for t in range(xs.shape[-2]):
+        h = torch.tanh(xs[..., t, :] @ w_x + h @ w_h + b)
+        states[..., t, :] = h
+    return states, states[..., -1, :]
+
+
+@right("1.4")
+def forward_with_inputs_first(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    drive = xs @ w_x + b
+    states = [h0]
+    for t in range(xs.shape[-2]):
+        states.append(torch.tanh(drive.select(-2, t) + states[-1] @ w_h))
+    return torch.cat([state.unsqueeze(-2) for state in states[1:]], dim=-2), states[-1]
+
+
+@right("1.4")
+def forward_by_recursion(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    h = reference_cell(xs[..., 0, :], h0, w_x, w_h, b)
+    if xs.shape[-2] == 1:
+        return h[..., None, :], h
+    rest, last = forward_by_recursion(xs[..., 1:, :], h, w_x, w_h, b)
+    return torch.cat([h[..., None, :], rest], dim=-2), last
+
+
+@right("1.4")
+def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    flat, start = xs.reshape(-1, *xs.shape[-2:]), h0.reshape(1, -1, h0.shape[-1])
+    rnn = nn.RNN(*w_x.shape, batch_first=True, dtype=xs.dtype)
+    weights = {"weight_ih_l0": w_x.T, "weight_hh_l0": w_h.T, "bias_ih_l0": b, "bias_hh_l0": b * 0}
+    states, last = torch.func.functional_call(rnn, weights, (flat, start))
+    return states.reshape(*xs.shape[:-1], -1), last.reshape(h0.shape)
+
+
+@space(
+    "1.5",
+    Turn(
+        "units-added-first",
+        "rows",
+        "You take the gradient of the sum of the last state's units. Units that move in opposite "
+        "directions cancel in it: the Jacobian has a row for every unit, and each counts by itself.",
+    ),
+    Turn(
+        "units-averaged-first",
+        ALONE,
+        "You take the gradient of the mean of the last state's units. Units that move in opposite "
+        "directions cancel in it: the Jacobian has a row for every unit, and each counts by itself.",
+    ),
+    Turn(
+        "gradient-of-the-norm",
+        ALONE,
+        "You take the gradient of the last state's norm (or of its square). That is one number for the "
+        "whole state; the Jacobian has a row for every unit.",
+    ),
+    Turn(
+        "first-unit-only",
+        "rows",
+        "You look at the first unit of the last state only. The Jacobian has a row for every unit.",
+    ),
+    Turn(
+        "last-unit-only",
+        ALONE,
+        "You look at the last unit only. The Jacobian has a row for every unit of the last state.",
+    ),
+    Turn(
+        "units-left-out",
+        ALONE,
+        "You go through as many units as the input is wide. The last state has d_hidden of them, and "
+        "each has a row in the Jacobian.",
+    ),
+    Turn(
+        "gradients-pile-up",
+        "rows",
+        "The gradients of one unit are added to those of the units before it: backward() adds to .grad "
+        "and never clears it. Take the gradient of every unit by itself.",
+    ),
+    Turn(
+        "graph-freed",
+        ALONE,
+        "Autograd throws the graph away after the first gradient, and you need it for every unit. Ask "
+        "for it to be kept.",
+    ),
+    Turn(
+        "all-states-added",
+        "state",
+        "You take the gradient of all states together, so words near the end hardly have to be "
+        "remembered at all. The question is what is left of each word in the last state.",
+    ),
+    Turn(
+        "first-state",
+        "state",
+        "You look at the first state, which depends on the first word only. The question is what is "
+        "left of each word in the last one.",
+    ),
+    Turn(
+        "last-but-one-state",
+        ALONE,
+        "You look at the state before the last, which has not heard the last word yet.",
+    ),
+    Turn(
+        "last-unit-of-every-state",
+        ALONE,
+        "You take the last entry of the last axis: one unit of every state. The last state is the last "
+        "entry of the axis before, with all its units.",
+    ),
+    Turn(
+        "last-sentence",
+        "state",
+        "You take the last entry of the first axis. In a batch that is the last sentence, not the last "
+        "state: count the seq axis from the end.",
+    ),
+    Turn(
+        "own-state-of-each-word",
+        ALONE,
+        "You measure how each state depends on the word of its own step. The question is how the last "
+        "state depends on the words before.",
+    ),
+    Turn(
+        "no-root",
+        "norm",
+        "The squares are added, but the root is missing. A norm is the root of the sum of squares.",
+    ),
+    Turn(
+        "sum-of-absolute-values",
+        "norm",
+        "You add absolute values. The Frobenius norm is the root of the sum of squares.",
+    ),
+    Turn(
+        "largest-absolute-value",
+        ALONE,
+        "You take the largest entry of the Jacobian. The Frobenius norm is the root of the sum of all "
+        "squares.",
+    ),
+    Turn(
+        "entries-added",
+        ALONE,
+        "You add the entries of the Jacobian with their signs, so that they cancel. A norm squares "
+        "them first.",
+    ),
+    Turn(
+        "root-of-the-mean",
+        "norm",
+        "You take a mean of squares where the sum is asked for: the norm then depends on how many "
+        "units or features share it.",
+    ),
+    Turn(
+        "mean-over-units",
+        "norm",
+        "You average the squares over the units of the state. The Frobenius norm adds them all up.",
+    ),
+    Turn(
+        "norms-of-units-added",
+        "norm",
+        "You take a norm for every unit and add the norms. The Frobenius norm adds the squares of all "
+        "entries and takes one root at the end.",
+    ),
+    Turn(
+        "norms-of-units-averaged",
+        ALONE,
+        "You take a norm for every unit and average the norms. The Frobenius norm adds the squares of "
+        "all entries and takes one root at the end.",
+    ),
+    Turn(
+        "spectral-norm",
+        ALONE,
+        "You take the largest singular value of the Jacobian. The exercise asks for the Frobenius "
+        "norm: the root of the sum of all squares.",
+    ),
+    Turn(
+        "norm-over-the-sequence",
+        "axis",
+        "You add up over the sequence, so that one number is left for every feature. The result has "
+        "one for every step: add up over the features.",
+    ),
+    Turn(
+        "one-norm-for-the-batch",
+        "axis",
+        "You add up over the batch as well, so all sentences share their norms. Each sentence has its "
+        "own.",
+    ),
+    Turn(
+        "features-not-summed",
+        ALONE,
+        "Your result still has the features of the input. The Jacobian of a step has one norm, over "
+        "all its units and features.",
+    ),
+    Turn(
+        "axis-left-over",
+        ALONE,
+        "Your result keeps an axis of size 1 for the features. It has one number for every step.",
+    ),
+    Turn(
+        "ordered-by-distance",
+        "order",
+        "Your norms stand in the order of the distance, the last word first. The result has the order "
+        "of the sequence: entry t is for input t.",
+    ),
+    Turn(
+        "relative-to-the-largest",
+        "after",
+        "You divide the norms by the largest or the last one, or by their sum. The norms themselves "
+        "are asked for: whether gradients explode could not be seen otherwise.",
+    ),
+    Turn(
+        "relative-to-the-last",
+        ALONE,
+        "You divide the norms by that of the last word. The norms themselves are asked for: whether "
+        "gradients explode could not be seen otherwise.",
+    ),
+    Turn(
+        "relative-to-their-sum",
+        ALONE,
+        "You divide the norms by their sum. The norms themselves are asked for: whether gradients "
+        "explode could not be seen otherwise.",
+    ),
+    Turn(
+        "logarithm",
+        ALONE,
+        "You return the logarithm of the norms. That is how one plots them; the norms themselves are "
+        "asked for.",
+    ),
+    Turn(
+        "always-float32",
+        "dtype",
+        "The norms are always float32 (a tensor made from Python numbers is). Take the dtype from the "
+        "inputs.",
+    ),
+    Turn(
+        "as-a-list",
+        ALONE,
+        "You return Python numbers in a list. The result is a tensor with one number for every step.",
+    ),
+    Turn(
+        "only-three-axes",
+        ALONE,
+        "Your code takes a batch of sentences only. There may be any number of axes in front of seq, "
+        "also none: count axes from the end.",
+    ),
+)
+def gradient_by_distance(on: On) -> Any:
+    def chosen(states: Any, inputs: Any) -> Any:
+        """Give the numbers whose gradients are taken."""
+        last = states[..., -1, :]
+        if on("all-states-added"):
+            last = states.sum(dim=-2)
+        if on("first-state"):
+            last = states[..., 0, :]
+        if on("last-but-one-state") and states.shape[-2] > 1:
+            last = states[..., -2, :]
+        if on("last-unit-of-every-state"):
+            last = states[..., -1]
+        if on("last-sentence"):
+            last = states[-1]
+        if on("units-added-first"):
+            return [last.sum(dim=-1)]
+        if on("units-averaged-first"):
+            return [last.mean(dim=-1)]
+        if on("gradient-of-the-norm"):
+            return [last.norm(dim=-1)]
+        if on("first-unit-only"):
+            return [last[..., 0]]
+        if on("last-unit-only"):
+            return [last[..., -1]]
+        width = inputs.shape[-1] if on("units-left-out") else last.shape[-1]
+        return last.unbind(dim=-1)[:width]
+
+    def slope(number: Any, inputs: Any) -> Any:
+        return torch.autograd.grad(number.sum(), inputs, retain_graph=not on("graph-freed"))[0]
+
+    def own_slope(unit: Any, inputs: Any) -> Any:
+        steps = [slope(step, inputs)[..., t, :] for t, step in enumerate(unit.unbind(dim=-1))]
+        return torch.stack(steps, dim=-2)
+
+    def block(states: Any, inputs: Any) -> Any:
+        if on("only-three-axes"):
+            _, _, _ = states.shape
+        if on("own-state-of-each-word"):
+            rows = [own_slope(unit, inputs) for unit in states.unbind(dim=-1)]
+        else:
+            rows = [slope(number, inputs) for number in chosen(states, inputs)]
+        jacobian = torch.stack(rows)  # (unit, ..., seq, d_in)
+        if on("gradients-pile-up"):
+            jacobian = jacobian.cumsum(dim=0)
+        if on("always-float32"):
+            jacobian = jacobian.float()
+        if on("one-norm-for-the-batch") and jacobian.ndim > 3:
+            size = math.prod(jacobian.shape[1:-2])
+            whole = jacobian.reshape(-1, size, *jacobian.shape[-2:])
+            jacobian = whole.transpose(1, 2).flatten(-2)
+        if on("features-not-summed"):
+            return jacobian.square().sum(dim=0).sqrt()
+        axis = -2 if on("norm-over-the-sequence") else -1
+        squares = jacobian.square()
+        norms = squares.sum(dim=(0, axis)).sqrt()
+        if on("no-root"):
+            norms = norms.square()
+        if on("sum-of-absolute-values"):
+            norms = jacobian.abs().sum(dim=(0, axis))
+        if on("largest-absolute-value"):
+            norms = jacobian.abs().amax(dim=(0, axis))
+        if on("entries-added"):
+            norms = jacobian.sum(dim=(0, axis))
+        if on("root-of-the-mean"):
+            norms = squares.mean(dim=(0, axis)).sqrt()
+        if on("mean-over-units"):
+            norms = squares.mean(dim=0).sum(dim=axis).sqrt()
+        if on("norms-of-units-added"):
+            norms = squares.sum(dim=axis).sqrt().sum(dim=0)
+        if on("norms-of-units-averaged"):
+            norms = squares.sum(dim=axis).sqrt().mean(dim=0)
+        if on("spectral-norm"):
+            norms = torch.linalg.matrix_norm(jacobian.movedim((0, axis), (-2, -1)), ord=2)
+        if on("ordered-by-distance"):
+            norms = norms.flip(-1)
+        if on("relative-to-the-largest"):
+            norms = norms / norms.amax(dim=-1, keepdim=True)
+        if on("relative-to-the-last"):
+            norms = norms / norms[..., -1:]
+        if on("relative-to-their-sum"):
+            norms = norms / norms.sum(dim=-1, keepdim=True)
+        if on("logarithm"):
+            norms = norms.log()
+        if on("axis-left-over"):
+            norms = norms.unsqueeze(-1)
+        return norms.tolist() if on("as-a-list") else norms
+
+    return block
+
+
+@right("1.5")
+def gradient_of_all_units_at_once(states: Any, inputs: Any) -> Any:
+    last = states[..., -1, :]
+    width = last.shape[-1]
+    pick = torch.eye(width, dtype=last.dtype).reshape(width, *(1,) * (last.ndim - 1), width)
+    (jacobian,) = torch.autograd.grad(
+        last, inputs, grad_outputs=pick.expand(width, *last.shape), is_grads_batched=True
+    )
+    return torch.linalg.vector_norm(jacobian, dim=(0, -1))
+
+
+@right("1.5")
+def gradient_by_backward(states: Any, inputs: Any) -> Any:
+    last = states[..., -1, :].reshape(-1, states.shape[-1]).sum(dim=0)
+    rows = []
+    for unit in last:
+        inputs.grad = None
+        unit.backward(retain_graph=True)
+        rows.append(inputs.grad)
+    inputs.grad = None
+    return torch.cat(rows, dim=-1).norm(dim=-1)
+
+
+@right("1.5")
+def gradient_with_the_graph_kept(states: Any, inputs: Any) -> Any:
+    rows = [
+        torch.autograd.grad(states[..., -1, unit].sum(), inputs, create_graph=True)[0]
+        for unit in range(states.shape[-1])
+    ]
+    return torch.stack(rows, dim=-1).pow(2).sum(dim=(-2, -1)) ** 0.5
+
+
+@right("1.5")
+def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
+    total = torch.zeros(inputs.shape[:-1], dtype=torch.float64)
+    for entry in states[..., -1, :].flatten():
+        (row,) = torch.autograd.grad(entry, inputs, retain_graph=True)
+        total += row.double().norm(dim=-1) ** 2
+    return total.sqrt().to(inputs.dtype)
+
+
+@space(
+    "1.6",
+    Turn(
+        "each-clipped-alone",
+        "norm",
+        "Each gradient is clipped by its own norm. Large ones shrink and small ones do not, so the "
+        "direction of the whole step changes: all tensors share one norm.",
+    ),
+    Turn(
+        "norms-added",
+        "norm",
+        "You add the norms of the tensors. The norm of all numbers together is smaller: it is their "
+        "squares that add up.",
+    ),
+    Turn(
+        "norms-averaged",
+        "norm",
+        "You average over the tensors. The norm of all numbers together has nothing divided in it, so "
+        "the gradients keep too much.",
+    ),
+    Turn(
+        "largest-norm",
+        ALONE,
+        "You take the norm of the largest tensor. The others count too: all numbers of all tensors "
+        "have one norm.",
+    ),
+    Turn(
+        "first-tensor-only",
+        ALONE,
+        "You take the norm of one tensor, not of all. All numbers of all tensors have one norm.",
+    ),
+    Turn(
+        "last-tensor-only",
+        ALONE,
+        "You take the norm of the last tensor: perhaps a variable is overwritten in the loop instead "
+        "of added to. All numbers of all tensors have one norm.",
+    ),
+    Turn(
+        "no-root",
+        "norm",
+        "The squares are added, but the root is missing, so what you compare with max_norm is the "
+        "square of the norm.",
+    ),
+    Turn(
+        "absolute-values-added",
+        "norm",
+        "You add absolute values. The norm meant here is the root of the sum of squares.",
+    ),
+    Turn(
+        "largest-entry",
+        ALONE,
+        "You take the largest entry as the norm. The norm meant here is the root of the sum of all "
+        "squares.",
+    ),
+    Turn(
+        "root-of-the-mean",
+        "norm",
+        "You take the mean of the squares instead of their sum, so large networks are hardly clipped.",
+    ),
+    Turn(
+        "norm-over-one-axis",
+        "norm",
+        "You take norms along one axis of each tensor, so that every row is clipped by itself. All "
+        "numbers of all tensors have one norm.",
+    ),
+    Turn(
+        "each-entry-clamped",
+        "norm",
+        "You cut every entry off at max_norm. That bounds entries, not the norm, and it changes the "
+        "direction: shrink all gradients by one factor instead.",
+    ),
+    Turn(
+        "entries-added",
+        ALONE,
+        "You add the entries with their signs before squaring, so that they cancel. Each entry is "
+        "squared by itself.",
+    ),
+    Turn(
+        "scaled-up",
+        "when",
+        "Gradients below the limit are scaled up to it. A limit only takes away: the factor is never "
+        "above 1.",
+    ),
+    Turn(
+        "only-small-ones-scaled",
+        "when",
+        "Your condition is the wrong way round: gradients above the limit stay as they are, and those "
+        "below it are scaled up.",
+    ),
+    Turn(
+        "never-clipped",
+        ALONE,
+        "The gradients come back as they were. Check that what you return is what you scaled, and that "
+        "the condition can become true.",
+    ),
+    Turn(
+        "squashed-smoothly",
+        ALONE,
+        "Your factor is below 1 for every gradient, also for one below the limit. Those should come "
+        "back unchanged.",
+    ),
+    Turn(
+        "nan-for-zero",
+        "when",
+        "Gradients that are all zero come out as NaN, because you divide by their norm. Nothing is "
+        "above the limit there: they should come back as they are.",
+    ),
+    Turn(
+        "factor-upside-down",
+        "factor",
+        "Your factor is upside down: it makes large gradients larger. It should bring the norm down to "
+        "max_norm.",
+    ),
+    Turn(
+        "shrunk-to-length-one",
+        "factor",
+        "Gradients above the limit are shrunk to length one, whatever max_norm is. The new norm should "
+        "be max_norm.",
+    ),
+    Turn(
+        "only-divided-by-the-limit",
+        "factor",
+        "You divide by max_norm. The norm of the result then still depends on the norm of the "
+        "gradients; it should be max_norm.",
+    ),
+    Turn(
+        "only-multiplied-by-the-limit",
+        ALONE,
+        "You multiply with max_norm without dividing by the norm first. The norm of the result should "
+        "be max_norm.",
+    ),
+    Turn(
+        "excess-subtracted",
+        ALONE,
+        "You subtract something from the gradients. That changes their direction: multiply all of them "
+        "with one factor.",
+    ),
+    Turn(
+        "root-of-the-factor",
+        ALONE,
+        "You take the root of the factor (or one root too many), so the gradients stay too long.",
+    ),
+    Turn(
+        "limit-shared-out",
+        ALONE,
+        "You share the limit out among the tensors, so that all of them together stay below it. The "
+        "limit holds for the norm of all of them at once.",
+    ),
+    Turn(
+        "changed-in-place",
+        "in place",
+        "You change the given gradients themselves. Make new tensors: the caller may still need the "
+        "old ones.",
+    ),
+    Turn(
+        "norm-returned",
+        ALONE,
+        "You return the norm, as torch's own function does. The clipped gradients are asked for.",
+    ),
+    Turn(
+        "norm-returned-too",
+        "result",
+        "You return the norm beside the gradients. Only the list of clipped gradients is asked for.",
+    ),
+    Turn(
+        "as-a-tuple",
+        "result",
+        "You return a tuple or a generator. The result is a list, as the argument is.",
+    ),
+    Turn(
+        "nothing-returned",
+        ALONE,
+        "Nothing comes back: a return is missing, or the function works on its arguments only.",
+    ),
+    Turn(
+        "joined-to-one",
+        ALONE,
+        "You return all gradients joined to one long vector. Each should come back in its own shape, "
+        "in a list.",
+    ),
+    Turn(
+        "shapes-flattened",
+        ALONE,
+        "The gradients come back flat. Each should keep its shape.",
+    ),
+    Turn(
+        "order-changed",
+        ALONE,
+        "The gradients come back in another order. Each belongs to a parameter: keep their places.",
+    ),
+    Turn(
+        "always-float32",
+        "dtype",
+        "The gradients come back as float32 whatever they were. Keep their dtype.",
+    ),
+    Turn(
+        "only-one-shape",
+        ALONE,
+        "You stack the gradients, which works only if all have one shape. The gradients of a network "
+        "have many: bring each down to one number first.",
+    ),
+    Turn(
+        "not-for-transposed",
+        ALONE,
+        "You flatten with view, which fails for a tensor that came out of a transpose. Use something "
+        "that does not depend on how the numbers lie in memory.",
+    ),
+    Turn(
+        "only-matrices",
+        ALONE,
+        "Your code fails for some shapes of gradients. They may have any number of axes, also none: "
+        "bring each down to one number without counting its axes.",
+    ),
+)
+def clip_gradients(on: On) -> Any:
+    def size_of(gradients: Any) -> Any:
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        norms = torch.stack([gradient.norm() for gradient in gradients])
+        if on("norms-added"):
+            return norms.sum()
+        if on("norms-averaged"):
+            return norms.mean()
+        if on("largest-norm"):
+            return norms.max()
+        if on("first-tensor-only"):
+            return norms[0]
+        if on("last-tensor-only"):
+            return norms[-1]
+        if on("no-root"):
+            return flat.square().sum()
+        if on("absolute-values-added"):
+            return flat.abs().sum()
+        if on("largest-entry"):
+            return flat.abs().max()
+        if on("root-of-the-mean"):
+            return flat.square().mean().sqrt()
+        if on("entries-added"):
+            return flat.sum().abs()
+        return flat.norm()
+
+    def scaled(gradients: Any, norm: Any, limit: float) -> Any:
+        factor = limit / norm
+        if on("factor-upside-down"):
+            factor = norm / limit
+        if on("shrunk-to-length-one"):
+            factor = 1 / norm
+        if on("only-divided-by-the-limit"):
+            factor = torch.ones_like(norm) / limit
+        if on("only-multiplied-by-the-limit"):
+            factor = torch.ones_like(norm) * limit
+        if on("root-of-the-factor"):
+            factor = factor.sqrt()
+        if on("limit-shared-out"):
+            factor = factor / len(gradients)
+        above = norm > limit
+        if on("only-small-ones-scaled"):
+            above = norm < limit
+        if on("scaled-up"):
+            above = torch.ones_like(above)
+        if on("nan-for-zero"):
+            above = above | (norm == 0)
+            factor = torch.where(norm == 0, norm / norm, factor)
+        factor = torch.where(above, factor, 1.0)
+        if on("squashed-smoothly"):
+            factor = limit / (limit + norm)
+        if on("never-clipped"):
+            factor = 1.0
+        if on("excess-subtracted"):
+            return [gradient - (norm - limit).clamp(min=0) for gradient in gradients]
+        return [gradient * factor for gradient in gradients]
+
+    def block(gradients: Any, max_norm: float) -> Any:
+        if on("only-one-shape"):
+            torch.stack(gradients)
+        if on("not-for-transposed"):
+            _ = [gradient.view(-1) for gradient in gradients]
+        if on("only-matrices"):
+            _ = [gradient.sum(dim=(0, 1)) for gradient in gradients]
+        norm = size_of(gradients)
+        if on("each-clipped-alone"):
+            clipped = [scaled([gradient], gradient.norm(), max_norm)[0] for gradient in gradients]
+        elif on("norm-over-one-axis"):
+            clipped = [
+                scaled([gradient], gradient.norm(dim=-1, keepdim=True), max_norm)[0]
+                for gradient in gradients
+            ]
+        elif on("each-entry-clamped"):
+            clipped = [gradient.clamp(-max_norm, max_norm) for gradient in gradients]
+        else:
+            clipped = scaled(gradients, norm, max_norm)
+        if on("always-float32"):
+            clipped = [gradient.float() for gradient in clipped]
+        if on("changed-in-place"):
+            clipped = [old.copy_(new) for old, new in zip(gradients, clipped, strict=True)]
+        if on("norm-returned"):
+            return norm
+        if on("norm-returned-too"):
+            return clipped, norm
+        if on("as-a-tuple"):
+            return tuple(clipped)
+        if on("nothing-returned"):
+            return None
+        if on("joined-to-one"):
+            return torch.cat([gradient.reshape(-1) for gradient in clipped])
+        if on("shapes-flattened"):
+            return [gradient.reshape(-1) for gradient in clipped]
+        if on("order-changed"):
+            return clipped[::-1]
+        return clipped
+
+    return block
+
+
+@right("1.6")
+def clip_with_plain_numbers(gradients: Any, max_norm: float) -> Any:
+    norm = math.sqrt(sum(float(gradient.double().square().sum()) for gradient in gradients))
+    if norm <= max_norm:
+        return gradients
+    return [gradient * (max_norm / norm) for gradient in gradients]
+
+
+@right("1.6")
+def clip_built_in(gradients: Any, max_norm: float) -> Any:
+    parameters = [nn.Parameter(torch.empty_like(gradient)) for gradient in gradients]
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient.clone()
+    nn.utils.clip_grad_norm_(parameters, max_norm)
+    return [parameter.grad for parameter in parameters]
+
+
+@right("1.6")
+def clip_joined(gradients: Any, max_norm: float) -> Any:
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    flat = flat / max(1.0, float(flat.norm()) / max_norm)
+    parts = flat.split([gradient.numel() for gradient in gradients])
+    return [part.view(like.shape) for part, like in zip(parts, gradients, strict=True)]
+
+
+@right("1.6")
+def clip_on_copies(gradients: Any, max_norm: float) -> Any:
+    copies = [gradient.clone() for gradient in gradients]
+    norm = sum((copy * copy).sum() for copy in copies) ** 0.5
+    for copy in copies:
+        copy *= torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    return copies
