@@ -101,7 +101,7 @@ class LabMagics(Magics):
         from lab_grader.cli import progress_table
 
         out = io.StringIO()
-        Console(file=out, width=90).print(progress_table(current()))
+        Console(file=out, width=90, force_jupyter=False, color_system=None).print(progress_table(current()))
         print("\n".join(line.rstrip() for line in out.getvalue().splitlines()))
 
     @contextlib.contextmanager

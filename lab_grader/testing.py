@@ -150,9 +150,9 @@ def _place(index: Tensor, shape: torch.Size, axes: str) -> str:
     if not shape:
         return ""
     names = axes.split()
-    if len(names) != len(shape):
-        return "somewhere"
     where = torch.unravel_index(index, shape)
+    if len(names) != len(shape):
+        return f"at index {[int(i) for i in where]}"
     return "at " + ", ".join(f"{name} {int(i)}" for name, i in zip(names, where, strict=True))
 
 

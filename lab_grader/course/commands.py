@@ -26,6 +26,11 @@ def add_commands(command: Command) -> None:
     prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
     prove.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove.add_argument("--seed", type=int, help="the seed of all inputs (the published one)")
+    notebooks = command(
+        "notebooks", _notebooks, "bring the notebooks in step with the blocks, and run them"
+    )
+    notebooks.add_argument("weeks", nargs="*", metavar="WEEK", help="the weeks (all)")
+    notebooks.add_argument("--check", action="store_true", help="only say what is out of step")
     serve = command("serve", _serve, "serve the built book on this machine")
     serve.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
     serve.add_argument("--open", action="store_true", help="open the book in a browser")
@@ -42,6 +47,20 @@ def _prove(args: argparse.Namespace) -> int:
     from lab_grader.tape import PUBLISHED_SEED
 
     return print_proofs(args.what, PUBLISHED_SEED if args.seed is None else args.seed)
+
+
+def _notebooks(args: argparse.Namespace) -> int:
+    from lab_grader.course import notebooks
+
+    found = 0
+    for path in notebooks.texts(args.weeks):
+        if not args.check:
+            print(f"running {path.name}", flush=True)
+            notebooks.build(path)
+        for problem in notebooks.problems(path):
+            print(problem)
+            found += 1
+    return 1 if found else 0
 
 
 def _serve(args: argparse.Namespace) -> int:
