@@ -67,10 +67,10 @@ def test_four_times_the_width_gives_four_times_the_variance(submission, draw):
     )
 
 
-def scattered(estimates):
-    """Tell whether estimates differ by a good part of their mean."""
+def scattered(estimates, share):
+    """Tell whether estimates differ from each other by more than a share of their mean."""
     mean = statistics.fmean(estimates)
-    return math.isfinite(mean) and statistics.pstdev(estimates) > 0.12 * abs(mean)
+    return math.isfinite(mean) and statistics.pstdev(estimates) > share * abs(mean)
 
 
 @exercise("3.1")
@@ -78,12 +78,29 @@ def test_estimates_from_few_samples_are_scattered(submission, draw):
     *generators, last = [draw.generator() for _ in range(24)]
     variance = submission.attention.dot_product_variance
     estimates = [variance.seen_as(lambda _: "one of many", 0.0)(20, 8, g) for g in generators]
-    seen = variance.seen_as(lambda estimate: scattered([*estimates, estimate]), 0.0)
+    seen = variance.seen_as(lambda estimate: scattered([*estimates, estimate], 0.12), 0.0)
     estimates.append(seen(20, 8, last))
     require(
-        scattered(estimates),
+        scattered(estimates, 0.12),
         "estimates from only 8 samples should differ a lot from each other, but yours go from "
         f"{min(estimates):.3g} to {max(estimates):.3g}: are as many samples drawn as asked for?",
+    )
+
+
+@guard("3.1")
+def test_estimates_from_many_samples_are_close_to_each_other(submission, draw):
+    generators = [draw.generator() for _ in range(12)]
+    estimates = []
+    for generator in generators:
+        so_far = tuple(estimates)
+        seen = submission.attention.dot_product_variance.seen_as(
+            lambda estimate, so_far=so_far: len(so_far) > 2 and scattered([*so_far, estimate], 0.3), 0.0
+        )
+        estimates.append(seen(5, 1000, generator))
+    require(
+        not scattered(estimates, 0.3),
+        "estimates from 1000 samples should be close to each other, but yours go from "
+        f"{min(estimates):.3g} to {max(estimates):.3g}: is every sample a new pair of vectors?",
     )
 
 

@@ -22,6 +22,12 @@ from lab_transformer import attention as reference
         "of one vector varies twice as much as the product of two.",
     ),
     Turn(
+        "one-key-for-all",
+        "draw",
+        "You draw one vector and use it in every pair, so your result depends on how long that one "
+        "happens to be. Every sample is a new pair of vectors.",
+    ),
+    Turn(
         "uniform-numbers",
         "draw",
         "Your numbers are not standard normal: they look uniform between 0 and 1. Such numbers have a "
@@ -140,6 +146,8 @@ def dot_product_variance(on: On) -> Any:
         draw = torch.rand if on("uniform-numbers") else torch.randn
         q = draw(shape, generator=source, device=generator.device)
         k = q if on("one-vector-for-both") else draw(shape, generator=source, device=generator.device)
+        if on("one-key-for-all"):
+            k = k[:1]
         products = q * k
         dots = products.sum(dim=0 if on("summed-over-samples") else -1)
         if on("one-whatever-the-width"):
@@ -355,7 +363,7 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
     ),
     Turn(
         "finite-fill",
-        "mask",
+        "empty row",
         "You hide scores behind a large negative number. Real scores can be lower than that, and a "
         "query that may attend to nothing then gets the mean of all values instead of zeros: only "
         "minus infinity hides for certain.",
@@ -374,10 +382,23 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "softmax.",
     ),
     Turn(
+        "renormalised-with-a-small-number",
+        ALONE,
+        "You hide weights after the softmax and divide by what is left plus a small number. When a "
+        "hidden key has by far the largest score, nothing is left for the others and they get zeros. "
+        "Hide the scores, before the softmax.",
+    ),
+    Turn(
         "finite-fill-rows-zeroed",
         ALONE,
         "You hide scores behind a large negative number. When all other scores are lower still, the "
         "hidden keys win: only minus infinity hides for certain.",
+    ),
+    Turn(
+        "finite-number-added",
+        ALONE,
+        "You hide scores by adding a large negative number to them. A large score survives that, and "
+        "a query that may attend to nothing still attends: only minus infinity hides for certain.",
     ),
     Turn(
         "mask-added",
@@ -503,6 +524,12 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "from the graph, by detach, data or no_grad. Then nobody learns where to look.",
     ),
     Turn(
+        "weights-cut-altogether",
+        ALONE,
+        "No gradient reaches queries and keys: the weights are cut off from the graph, by detach, "
+        "data or no_grad. Then nobody learns where to look.",
+    ),
+    Turn(
         "float32-only",
         ALONE,
         "Your results are float32 whatever comes in. A block keeps the dtype of its inputs.",
@@ -537,6 +564,12 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "Your code works only for inputs of four axes. There may be fewer in front of the last two: "
         "count axes from the end.",
     ),
+    Turn(
+        "only-four-axes-named",
+        ALONE,
+        "Your code names exactly four axes, so it works only for inputs that have four. There may be "
+        "fewer in front of the last two: let whatever leads be.",
+    ),
 )
 def scaled_dot_product_attention(on: On) -> Any:
     def scale(q: Any, k: Any, v: Any) -> float:
@@ -566,6 +599,8 @@ def scaled_dot_product_attention(on: On) -> Any:
             return q @ k.permute(*range(k.ndim - 1, -1, -1))
         if on("only-three-axes"):
             return q @ k.transpose(1, 2)
+        if on("only-four-axes-named"):
+            return torch.einsum("bhqd,bhkd->bhqk", q, k)
         if on("only-four-axes"):
             return q @ k.transpose(2, 3)
         return q @ k.mT
@@ -573,8 +608,12 @@ def scaled_dot_product_attention(on: On) -> Any:
     def hide(scores: Any, mask: Any) -> Any:
         if on("mask-ignored") or on("mask-on-values-only"):
             return scores
-        if on("mask-after-softmax") or on("renormalised-after-softmax") or on("infinity-after-softmax"):
+        if on("mask-after-softmax") or on("infinity-after-softmax"):
             return scores
+        if on("renormalised-after-softmax") or on("renormalised-with-a-small-number"):
+            return scores
+        if on("finite-number-added"):
+            return scores + torch.where(mask, 0.0, -1e4)
         if on("mask-added"):
             return scores + mask
         if on("nan-gradient-of-masked-row"):
@@ -626,8 +665,18 @@ def scaled_dot_product_attention(on: On) -> Any:
         if on("renormalised-after-softmax"):
             weights = weights * mask
             weights = weights / weights.sum(dim=-1, keepdim=True)
-        if on("nan-on-masked-row") or on("mean-on-masked-row") or on("finite-fill"):
+        if on("renormalised-with-a-small-number"):
+            weights = weights * mask
+            weights = weights / (weights.sum(dim=-1, keepdim=True) + 1e-9)
+        if any(map(on, ("nan-on-masked-row", "mean-on-masked-row", "finite-fill"))):
             return weights
+        # Who goes wrong with the mask itself has hardly thought of empty rows.
+        if any(map(on, ("mask-ignored", "mask-inverted", "mask-added", "finite-number-added"))):
+            return weights
+        if on("masked-scores-are-zero"):
+            return weights
+        if any(map(on, ("softmax-over-queries", "softmax-over-axis-one", "softmax-over-batch"))):
+            return weights.nan_to_num()
         if on("mask-gets-another-axis"):
             return weights.nan_to_num()
         empty = ~mask.any(dim=-1, keepdim=True)
@@ -657,6 +706,8 @@ def scaled_dot_product_attention(on: On) -> Any:
             weighing = scores
         if on("weights-cut-from-gradient"):
             weighing = weighing.detach()
+        if on("weights-cut-altogether"):
+            weighing = weights = weights.detach()
         output = weighing @ (k if on("keys-instead-of-values") else v)
         if on("nan-left-in-weights"):
             weights = dirty
@@ -819,10 +870,16 @@ def with_the_lowest_number_and_zeroed_weights(q: Any, k: Any, v: Any, mask: Any 
         "use the last two and leave the others as they are.",
     ),
     Turn(
-        "sequence-cut",
+        "only-three-axes-reshaped",
         ALONE,
-        "You cut the sequence into n_heads pieces. Every head sees all words; it is the width of a "
-        "word that is shared out.",
+        "You take it that the first axis of x is the batch and pour the rest into new axes. There may "
+        "be no batch, or several leading axes: leave them as they are.",
+    ),
+    Turn(
+        "heads-always-second",
+        ALONE,
+        "Your heads are always axis 1, which is right for exactly one leading axis. There may be none "
+        "or several: count axes from the end.",
     ),
     Turn(
         "list-of-heads",
@@ -849,7 +906,7 @@ def with_the_lowest_number_and_zeroed_weights(q: Any, k: Any, v: Any, mask: Any 
     ),
     Turn(
         "float32-only",
-        "graph",
+        "dtype",
         "Your result is float32 whatever comes in, perhaps because it is written into a new tensor of "
         "zeros. A block keeps the dtype of its inputs.",
     ),
@@ -891,8 +948,10 @@ def split_heads(on: On) -> Any:
         if on("only-three-axes"):
             batch, seq, d_model = x.shape
             return x.reshape(batch, seq, n_heads, d_model // n_heads).transpose(1, 2)
-        if on("sequence-cut"):
-            return x.reshape(*x.shape[:-2], n_heads, x.shape[-2] // n_heads, x.shape[-1])
+        if on("only-three-axes-reshaped"):
+            return x.reshape(x.size(0), -1, n_heads, x.size(-1) // n_heads).transpose(1, 2)
+        if on("heads-always-second"):
+            return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
         if on("list-of-heads"):
             return list(x.chunk(n_heads, dim=-1))
         if on("nothing-returned"):
@@ -945,6 +1004,12 @@ def with_a_product(x: Any, n_heads: int) -> Any:
         "order",
         "Your words are put together number by number, one of each head in turn. The parts should "
         "stay whole, one head's after the other's: mind the order of the two axes that you join.",
+    ),
+    Turn(
+        "last-axes-exchanged",
+        "order",
+        "You exchange the words with the numbers of a head before joining, so a word gets pieces of "
+        "other words. It is the heads that have to move, behind the words.",
     ),
     Turn(
         "axes-counted-from-the-front",
@@ -1000,6 +1065,24 @@ def with_a_product(x: Any, n_heads: int) -> Any:
         "the last three and leave the others as they are.",
     ),
     Turn(
+        "only-four-axes-flattened",
+        ALONE,
+        "You count axes from the front, which is right for exactly one leading axis: with another "
+        "number of them other axes are joined. Count from the end.",
+    ),
+    Turn(
+        "heads-always-second",
+        ALONE,
+        "You take it that the heads are axis 1, which is right for exactly one leading axis. There "
+        "may be none or several: count axes from the end.",
+    ),
+    Turn(
+        "sequence-flattened",
+        ALONE,
+        "You join too many axes: all words of a sentence become one long vector. Only the heads and "
+        "the width of a head become one axis.",
+    ),
+    Turn(
         "batch-joined",
         ALONE,
         "You join too many axes: sentences of a batch run into each other. Only the heads and the "
@@ -1024,7 +1107,7 @@ def with_a_product(x: Any, n_heads: int) -> Any:
     ),
     Turn(
         "float32-only",
-        "graph",
+        "dtype",
         "Your result is float32 whatever comes in, perhaps because it is written into a new tensor of "
         "zeros. A block keeps the dtype of its inputs.",
     ),
@@ -1036,6 +1119,8 @@ def merge_heads(on: On) -> Any:
             return x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
         if on("heads-interleaved"):
             return x.movedim(-3, -1)
+        if on("last-axes-exchanged"):
+            return x.mT.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
         return x.transpose(1, 2) if on("axes-counted-from-the-front") else x.transpose(-3, -2)
 
     def join(parts: Any) -> Any:
@@ -1059,6 +1144,12 @@ def merge_heads(on: On) -> Any:
         if on("only-four-axes"):
             batch, heads, seq, width = x.shape
             return x.transpose(1, 2).reshape(batch, seq, heads * width)
+        if on("only-four-axes-flattened"):
+            return x.transpose(1, 2).flatten(2)
+        if on("heads-always-second"):
+            return torch.cat(x.unbind(dim=1), dim=-1)
+        if on("sequence-flattened"):
+            return x.transpose(-3, -2).flatten(1)
         if on("batch-joined"):
             return x.transpose(-3, -2).reshape(-1, x.shape[-3] * x.shape[-1])
         if on("nothing-returned"):
@@ -1163,10 +1254,23 @@ def by_products(x: Any) -> Any:
         "themselves: they do both.",
     ),
     Turn(
+        "biases-left-out-throughout",
+        ALONE,
+        "You multiply with the weights of all four layers and leave out their biases. Call the layers "
+        "themselves: they do both.",
+    ),
+    Turn(
         "weights-not-turned",
         ALONE,
         "You multiply with the weights of the layers the wrong way round. A linear layer of torch "
         "keeps its matrix as (out, in); call the layer itself, and it takes care of that.",
+    ),
+    Turn(
+        "weights-not-turned-throughout",
+        ALONE,
+        "You multiply with the weights of all four layers the wrong way round, and leave out their "
+        "biases. A linear layer of torch keeps its matrix as (out, in); call the layer itself, and it "
+        "takes care of that.",
     ),
     Turn(
         "words-mixed-in-split",
@@ -1273,6 +1377,37 @@ def by_products(x: Any) -> Any:
         "key): pass it on as it is.",
     ),
     Turn(
+        "mask-grows-the-result",
+        ALONE,
+        "You put another axis into the mask, and the result grows with it. The mask already "
+        "broadcasts to (heads, query, key): use it as it is.",
+    ),
+    Turn(
+        "nan-on-masked-row",
+        ALONE,
+        "A query that may attend to nothing gets NaN. If you write the attention anew here, such a "
+        "query needs zeros; your scaled_dot_product_attention takes care of it.",
+    ),
+    Turn(
+        "finite-fill",
+        ALONE,
+        "A query that may attend to nothing gets the mean of all values: you hide scores behind a "
+        "large negative number. Such a query needs zeros; your scaled_dot_product_attention takes "
+        "care of it.",
+    ),
+    Turn(
+        "softmax-over-queries",
+        ALONE,
+        "Your softmax runs over the queries: the weights of each key sum to one. Every query has to "
+        "share out its attention among the keys.",
+    ),
+    Turn(
+        "softmax-over-heads",
+        ALONE,
+        "Your softmax runs over the heads, so they compete with each other for each key. Every head "
+        "shares out its own attention among the keys.",
+    ),
+    Turn(
         "results-swapped",
         "result",
         "You return the weights first and the output second. The signature asks for the output first.",
@@ -1322,8 +1457,24 @@ def by_products(x: Any) -> Any:
         "Your code takes it that the inputs have three axes. There may be no batch, or several "
         "leading axes: count axes from the end.",
     ),
+    Turn(
+        "only-with-batch-reshaped",
+        ALONE,
+        "You take it that the first axis of the inputs is the batch. There may be no batch, or "
+        "several leading axes: count axes from the end.",
+    ),
 )
 def MultiHeadAttention(on: On) -> Any:
+    anew = (
+        "mask-grows-the-result",
+        "nan-on-masked-row",
+        "finite-fill",
+        "softmax-over-queries",
+        "softmax-over-heads",
+        "dropout-of-weights",
+        "weights-cut-from-gradient",
+    )
+
     def choose(query: Any, key: Any, value: Any) -> Any:
         if on("keys-and-values-from-query"):
             return query, query, query
@@ -1347,9 +1498,11 @@ def MultiHeadAttention(on: On) -> Any:
         return q, k, v
 
     def apply(layer: Any, x: Any) -> Any:
-        if on("biases-left-out"):
+        if on("biases-left-out") or on("biases-left-out-throughout"):
             return x @ layer.weight.mT
-        return x @ layer.weight + layer.bias if on("weights-not-turned") else layer(x)
+        if on("weights-not-turned") or on("weights-not-turned-throughout"):
+            return x @ layer.weight
+        return layer(x)
 
     def split(x: Any, n: int) -> Any:
         width = x.shape[-1] // n
@@ -1372,6 +1525,18 @@ def MultiHeadAttention(on: On) -> Any:
             return torch.cat([heads.mean(dim=-3)] * heads.shape[-3], dim=-1)
         return reference.merge_heads(heads)
 
+    def attend_anew(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9 if on("finite-fill") else -math.inf)
+        dim = -2 if on("softmax-over-queries") else -1
+        weights = scores.softmax(dim=-3 if on("softmax-over-heads") else dim)
+        if not on("nan-on-masked-row"):
+            weights = weights.nan_to_num()
+        if on("dropout-of-weights"):
+            weights = F.dropout(weights, 0.1)
+        return (weights.detach() if on("weights-cut-from-gradient") else weights) @ v, weights
+
     def attend(q: Any, k: Any, v: Any, mask: Any, n: int) -> Any:
         width = q.shape[-1]
         if on("scaled-by-d_model"):
@@ -1384,14 +1549,18 @@ def MultiHeadAttention(on: On) -> Any:
             mask = None
         if on("mask-inverted") and mask is not None:
             mask = ~mask
-        if on("mask-gets-an-axis-for-heads") and mask is not None:
+        if mask is not None and (on("mask-gets-an-axis-for-heads") or on("mask-grows-the-result")):
             mask = mask.unsqueeze(1)
-        return _attend_freely(q, k, v, mask, on)
+        if any(map(on, anew)):
+            return attend_anew(q, k, v, mask)
+        return reference.scaled_dot_product_attention(q, k, v, mask)
 
     class Block(reference.MultiHeadAttention):
         def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
             if on("only-with-batch"):
                 _, _, _ = query.shape
+            if on("only-with-batch-reshaped"):
+                key.reshape(query.shape[0], -1, self.n_heads, key.shape[-1] // self.n_heads)
             views = [
                 apply(layer, x)
                 for layer, x in zip(layers(self), choose(query, key, value), strict=True)
@@ -1405,7 +1574,9 @@ def MultiHeadAttention(on: On) -> Any:
                 merged = merge(heads)
             output = merged
             if not on("w_o-missing"):
-                output = apply(self.w_v if on("w_v-for-output") else self.w_o, merged)
+                output = (self.w_v if on("w_v-for-output") else self.w_o)(merged)
+            if on("biases-left-out-throughout") or on("weights-not-turned-throughout"):
+                output = apply(self.w_o, merged)
             if on("w_o-twice"):
                 output = self.w_o(output)
             if on("residual-added"):
@@ -1423,19 +1594,6 @@ def MultiHeadAttention(on: On) -> Any:
             return (weights, output) if on("results-swapped") else (output, weights)
 
     return Block
-
-
-def _attend_freely(q: Any, k: Any, v: Any, mask: Any, on: On) -> Any:
-    """Attend as the reference does, but check no shapes: wrong turns may come with odd ones."""
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = scores.softmax(dim=-1)
-    if mask is not None:
-        weights = weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-    if on("dropout-of-weights"):
-        weights = F.dropout(weights, 0.1)
-    return (weights.detach() if on("weights-cut-from-gradient") else weights) @ v, weights
 
 
 @right("3.5")
