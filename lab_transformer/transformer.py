@@ -73,7 +73,8 @@ class Transformer(nn.Module):
     ) -> tuple[Float[Tensor, "batch query vocab"], Float[Tensor, "batch layers heads query key"]]:
         """Give the logits of the word after each target position, and the cross-attention weights.
 
-        The first target token has the position `offset`: 0, unless earlier tokens are cached.
+        Padding of the target is hidden as a key, like that of the source. The first target token has
+        the position `offset`: 0, unless earlier tokens are cached.
         """
         check_shapes(target=(target, "batch query"), memory=(memory, "... key d_model"))
         ### BEGIN SOLUTION

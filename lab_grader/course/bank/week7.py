@@ -1,0 +1,1797 @@
+"""Wrong turns of week 7: cross-attention, the decoder, the whole Transformer, alignments."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_transformer.attention import (
+    merge_heads,
+    scaled_dot_product_attention,
+    split_heads,
+)
+from lab_transformer.decoder import Decoder, DecoderBlock
+from lab_transformer.masking import causal_mask, padding_mask
+from lab_transformer.normalization import post_norm, pre_norm
+from lab_transformer.positional import add_positions
+from lab_transformer.transformer import Transformer
+
+Mask = torch.Tensor | None
+
+
+def _both(a: Mask, b: Mask) -> Mask:
+    return b if a is None else a if b is None else a & b
+
+
+def _triangle(x: Any, memory: Any) -> Any:
+    """A causal mask of the shape (query, key)."""
+    return torch.ones(x.shape[-2], memory.shape[-2], dtype=torch.bool, device=x.device).tril()
+
+
+def _returned(on: On, output: Any, weights: Any) -> Any:
+    """Give both results, or what a learner may give instead."""
+    if on("weights-returned-first"):
+        return weights, output
+    if on("only-one-result"):
+        return output
+    if on("weights-averaged-over-heads"):
+        weights = weights.mean(dim=-3)
+    if on("weights-detached"):
+        weights = weights.detach()
+    return output, weights
+
+
+_RETURNED = (
+    Turn(
+        "weights-returned-first",
+        "result",
+        "You return the weights first and the states second. The order is part of the signature: "
+        "first what goes on through the network, then the weights for whoever wants to look at them.",
+    ),
+    Turn(
+        "only-one-result",
+        "result",
+        "You return the states alone. The weights of the cross-attention are asked for as well: the "
+        "alignment between the two languages will be read from them.",
+    ),
+    Turn(
+        "weights-averaged-over-heads",
+        "result",
+        "The weights come back averaged over the heads. Each head looks somewhere else, and the axis "
+        "of the heads belongs to the result: give the weights as the attention gave them.",
+    ),
+    Turn(
+        "weights-detached",
+        "result",
+        "The weights you return are cut off from the graph, so no gradient flows back through them. "
+        "Pass them on as they came.",
+    ),
+)
+
+
+@space(
+    "7.1",
+    Turn(
+        "memory-ignored",
+        "inputs",
+        "Queries, keys and values all come from the decoder: that is self-attention again, and the "
+        "source is never looked at. Ask who should answer the question that the decoder's states "
+        "ask.",
+    ),
+    Turn(
+        "all-from-memory",
+        "inputs",
+        "Queries, keys and values all come from the memory, so the source talks to itself and the "
+        "result has the source's length. Somebody on the output side should be asking.",
+    ),
+    Turn(
+        "roles-exchanged",
+        "inputs",
+        "The memory asks and the decoder answers: it should be the other way round. There must be as "
+        "many outputs as decoder states, and the number of outputs is the number of queries.",
+    ),
+    Turn(
+        "keys-from-decoder",
+        "inputs",
+        "Your keys come from the decoder and your values from the memory. Key and value are two "
+        "views of the same word: what is compared with the query and what is handed over belong "
+        "together.",
+    ),
+    Turn(
+        "values-from-decoder",
+        "inputs",
+        "You compare with the memory, but hand over values from the decoder. What reaches the output "
+        "side should be what the source says: look at where the values come from.",
+    ),
+    Turn(
+        "no-learned-projections",
+        "inputs",
+        "You compare the raw vectors of the two sides with each other. Keys and values of "
+        "cross-attention are learned projections, and `attention` already holds them: let it work.",
+    ),
+    Turn(
+        "projected-twice",
+        "inputs",
+        "You project the two sides before you call the attention, which projects them itself. Every "
+        "projection then happens twice.",
+    ),
+    Turn(
+        "memory-mean-only",
+        "inputs",
+        "You squeeze the memory into a single vector before anybody looks at it. That is the "
+        "bottleneck which attention was invented to remove: every source word must stay visible by "
+        "itself.",
+    ),
+    Turn(
+        "mask-ignored",
+        "mask",
+        "The mask has no effect: padding of the source gets weight. Cross-attention needs the "
+        "source's padding mask as much as the encoder does; look at whether it reaches the "
+        "attention.",
+    ),
+    Turn(
+        "mask-inverted",
+        "mask",
+        "You hide the real words and show the padding. In this course True means that a place may be "
+        "seen; `nn.MultiheadAttention` uses the opposite.",
+    ),
+    Turn(
+        "mask-transposed",
+        "mask",
+        "Your mask hides queries instead of keys: its last two axes are exchanged. Padding of the "
+        "source is a matter of columns of the weights, since keys stand there.",
+    ),
+    Turn(
+        "causal-cross-attention",
+        "mask",
+        "You keep target word t from seeing source words after t. The source is known from start to "
+        "end, so nothing of it is the future: only self-attention on the output side is causal.",
+    ),
+    Turn(
+        "mask-after-attention",
+        "mask",
+        "You set weights of hidden words to zero after the attention has been computed. The others "
+        "then do not sum to one, and the output still contains the padding. The mask must act before "
+        "softmax.",
+    ),
+    Turn(
+        "residual-added",
+        "extra",
+        "You add the decoder's states to the output. The residual path is the business of the block "
+        "around this function; here only what the attention gives should come back.",
+    ),
+    Turn(
+        "memory-detached",
+        "gradient",
+        "No gradient reaches the memory, so the encoder would never learn from the decoder's errors. "
+        "Something cuts the memory off from the graph: detach, .data, no_grad or a new tensor.",
+    ),
+    Turn(
+        "states-detached",
+        "gradient",
+        "No gradient reaches the decoder's states. Something cuts them off from the graph: detach, "
+        ".data, no_grad or a new tensor.",
+    ),
+    Turn(
+        "output-detached",
+        "gradient",
+        "The output is cut off from both of its inputs, so nothing before it can learn. Look for "
+        "detach, .data, no_grad or a new tensor made from numbers.",
+    ),
+    *_RETURNED,
+)
+def cross_attention(on: On) -> Any:
+    def block(decoder_states: Any, memory: Any, attention: Any, memory_mask: Mask = None) -> Any:
+        x, mask = decoder_states, memory_mask
+        if on("memory-detached"):
+            memory = memory.detach()
+        if on("states-detached"):
+            x = x.detach()
+        if on("memory-mean-only"):
+            memory = memory.mean(dim=-2, keepdim=True).expand_as(memory)
+        if mask is not None:
+            if on("mask-inverted"):
+                mask = ~mask
+            if on("mask-transposed"):
+                mask = mask.mT
+        if on("mask-ignored") or on("mask-after-attention"):
+            mask = None
+        if on("causal-cross-attention"):
+            mask = _both(mask, _triangle(x, memory))
+        query, key, value = x, memory, memory
+        if on("memory-ignored"):
+            key = value = x
+        if on("all-from-memory"):
+            query = memory
+        if on("roles-exchanged"):
+            query, key, value = memory, x, x
+        if on("keys-from-decoder"):
+            key = x
+        if on("values-from-decoder"):
+            value = x
+        if on("projected-twice"):
+            query, key, value = attention.w_q(x), attention.w_k(memory), attention.w_v(memory)
+        if on("no-learned-projections"):
+            q, k, v = (split_heads(y, attention.n_heads) for y in (query, key, value))
+            output, weights = scaled_dot_product_attention(q, k, v, mask)
+            output = merge_heads(output)
+        else:
+            output, weights = attention(query, key, value, mask)
+        if on("mask-after-attention") and memory_mask is not None:
+            weights = weights.masked_fill(~memory_mask, 0.0)
+        if on("residual-added"):
+            output = output + x
+        if on("output-detached"):
+            output, weights = output.detach(), weights.detach()
+        return _returned(on, output, weights)
+
+    return block
+
+
+@right("7.1")
+def with_keywords(decoder_states: Any, memory: Any, attention: Any, memory_mask: Mask = None) -> Any:
+    return attention(query=decoder_states, key=memory, value=memory, mask=memory_mask)
+
+
+@right("7.1")
+def by_hand(decoder_states: Any, memory: Any, attention: Any, memory_mask: Mask = None) -> Any:
+    q = split_heads(attention.w_q(decoder_states), attention.n_heads)
+    k = split_heads(attention.w_k(memory), attention.n_heads)
+    v = split_heads(attention.w_v(memory), attention.n_heads)
+    scores = torch.einsum("...qd,...kd->...qk", q, k) * q.shape[-1] ** -0.5
+    if memory_mask is not None:
+        scores = scores.masked_fill(memory_mask.logical_not(), float("-inf"))
+    weights = scores.softmax(dim=-1).nan_to_num()
+    return attention.w_o(merge_heads(weights @ v)), weights
+
+
+@right("7.1")
+def with_a_mask_always(
+    decoder_states: Any, memory: Any, attention: Any, memory_mask: Mask = None
+) -> Any:
+    if memory_mask is None:
+        memory_mask = torch.ones(1, memory.shape[-2], dtype=torch.bool, device=memory.device)
+    source = memory.clone().contiguous()
+    return list(attention(decoder_states + 0.0, source, source, memory_mask))
+
+
+@space(
+    "7.2",
+    Turn(
+        "no-causal-mask",
+        "self",
+        "A target word sees the words after it. In training the whole target is there, so the block "
+        "would copy the answer and be useless when it has to write: self-attention needs a causal "
+        "mask.",
+    ),
+    Turn(
+        "mask-replaces-causal-mask",
+        "self",
+        "As soon as a padding mask is given, your block looks into the future. The given mask comes "
+        "on top of the causal one: a key must be allowed by both.",
+    ),
+    Turn(
+        "target-mask-ignored",
+        "self",
+        "Padding of the target is not hidden: `mask` has no effect on the self-attention. It comes "
+        "on top of the causal mask.",
+    ),
+    Turn(
+        "or-instead-of-and",
+        "self",
+        "You allow a key if one of the two masks allows it. It must be allowed by both: not in the "
+        "future, and not padding.",
+    ),
+    Turn(
+        "strictly-causal",
+        "self",
+        "A target word does not see itself, and the first one sees nothing. The diagonal belongs to "
+        "the causal mask: the input was already shifted to the right.",
+    ),
+    Turn(
+        "looks-only-ahead",
+        ALONE,
+        "Your causal mask is turned over: a word sees itself and the future, but not the past. Look "
+        "at which of the two axes is the query.",
+    ),
+    Turn(
+        "causal-mask-inverted",
+        ALONE,
+        "Your causal mask says the opposite: words see only what comes after them. In this course "
+        "True means that a place may be seen.",
+    ),
+    Turn(
+        "self-attention-reads-the-source",
+        ALONE,
+        "Your first sublayer already looks at the memory. First the target words look at each other; "
+        "the source comes in the second sublayer.",
+    ),
+    Turn(
+        "memory-mask-ignored",
+        "cross",
+        "Padding of the source gets weight: `memory_mask` does not reach the cross-attention. How "
+        "much padding a batch needs would then change the translation.",
+    ),
+    Turn(
+        "memory-mask-inverted",
+        ALONE,
+        "The cross-attention sees padding and no real word. In this course True means that a place "
+        "may be seen.",
+    ),
+    Turn(
+        "target-mask-on-the-source",
+        "cross",
+        "You hide source words by the mask of the target. Two sequences, two masks: keys of the "
+        "cross-attention are source words, so it needs the source's.",
+    ),
+    Turn(
+        "masks-exchanged",
+        ALONE,
+        "The two masks have changed places: each of the two attentions gets the one that belongs to "
+        "the other. Ask for each whose words its keys are.",
+    ),
+    Turn(
+        "causal-cross-attention",
+        "cross",
+        "You keep target word t from seeing source words after t. The source is known from start to "
+        "end, so nothing of it is the future: only self-attention is causal.",
+    ),
+    Turn(
+        "cross-attends-to-the-target",
+        "cross",
+        "Your second attention never looks at the memory: keys and values come from the decoder's "
+        "own states. The source must come in somewhere, and this is the place.",
+    ),
+    Turn(
+        "roles-exchanged",
+        "cross",
+        "In the cross-attention the memory asks and the decoder answers, so the result has the "
+        "length of the source. There must be as many outputs as target words.",
+    ),
+    Turn(
+        "values-from-decoder",
+        ALONE,
+        "The cross-attention compares with the memory, but hands over values from the decoder's "
+        "states. What comes across should be what the source says.",
+    ),
+    Turn(
+        "keys-from-decoder",
+        ALONE,
+        "The cross-attention compares with the decoder's own states and hands over values of the "
+        "memory. Key and value are two views of the same source word.",
+    ),
+    Turn(
+        "one-attention-for-both",
+        "cross",
+        "You use the weights of the self-attention for the cross-attention as well. The block has "
+        "two attention modules, since looking at oneself and at the source are two tasks.",
+    ),
+    Turn(
+        "attentions-exchanged",
+        ALONE,
+        "The two attention modules have changed places: the one made for the source is used on the "
+        "target, and the other way round. Saved weights would no longer fit.",
+    ),
+    Turn(
+        "asks-with-the-block's-input",
+        ALONE,
+        "The queries of the cross-attention are made from the block's input. They should be made "
+        "from what the self-attention left: each sublayer continues where the one before it stopped.",
+    ),
+    Turn(
+        "memory-normalised",
+        ALONE,
+        "You send the memory through a norm of the block. It comes from the encoder, which has "
+        "already normalised it; the norm of a sublayer is for the decoder's own states.",
+    ),
+    Turn(
+        "cross-attention-first",
+        "around",
+        "Your block looks at the source first and at the target afterwards. It should be the other "
+        "way round: a word has to know what was written before it can ask the source a good "
+        "question.",
+    ),
+    Turn(
+        "feed-forward-before-cross-attention",
+        ALONE,
+        "Your feed-forward layer comes before the cross-attention. It should come last, to think "
+        "about what both attentions have found.",
+    ),
+    Turn(
+        "sublayers-in-parallel",
+        ALONE,
+        "All three sublayers see the block's input, and their results are added up. They should come "
+        "one after the other, each on the result of the one before.",
+    ),
+    Turn(
+        "no-self-attention",
+        ALONE,
+        "The self-attention is missing from the result: target words never look at each other. A "
+        "decoder block has three sublayers.",
+    ),
+    Turn(
+        "no-cross-attention",
+        ALONE,
+        "What the cross-attention found is not used: the states do not depend on the source. Its "
+        "output belongs into the residual path, its weights into the result.",
+    ),
+    Turn(
+        "no-feed-forward",
+        "around",
+        "The feed-forward layer is missing. A decoder block has three sublayers; the last one lets "
+        "every word think about what it saw.",
+    ),
+    Turn(
+        "always-pre-norm",
+        "around",
+        "Your block uses pre-norm even where `norm_first` is False. Both orders are asked for; the "
+        "block was told at its making which one it is.",
+    ),
+    Turn(
+        "always-post-norm",
+        "around",
+        "Your block uses post-norm even where `norm_first` is True. Both orders are asked for; the "
+        "block was told at its making which one it is.",
+    ),
+    Turn(
+        "norm-order-inverted",
+        ALONE,
+        "Pre-norm and post-norm have changed places: `norm_first` means that the norm comes before "
+        "the sublayer.",
+    ),
+    Turn(
+        "one-norm-for-all",
+        "around",
+        "You use the first norm for all three sublayers. Each sublayer has a norm of its own.",
+    ),
+    Turn(
+        "norms-exchanged",
+        ALONE,
+        "The norms of the cross-attention and of the feed-forward layer have changed places. They "
+        "are numbered in the order of the sublayers.",
+    ),
+    Turn(
+        "no-norm",
+        ALONE,
+        "Nothing is normalised in your block. Each sublayer has a norm, before it or after the sum.",
+    ),
+    Turn(
+        "cross-attention-not-normalised",
+        ALONE,
+        "The sublayer of the cross-attention goes without its norm. All three sublayers take the "
+        "same way around: residual path and norm.",
+    ),
+    Turn(
+        "no-residual",
+        "around",
+        "There is no residual path: every sublayer replaces the states. Its result should be added "
+        "to what went in.",
+    ),
+    Turn(
+        "no-residual-around-cross-attention",
+        ALONE,
+        "The cross-attention replaces the states of the target by what it found in the source. Its "
+        "result should be added, as that of every sublayer.",
+    ),
+    Turn(
+        "no-residual-around-self-attention",
+        ALONE,
+        "The self-attention replaces the states. Its result should be added to what went in, as that "
+        "of every sublayer.",
+    ),
+    Turn(
+        "no-residual-around-feed-forward",
+        ALONE,
+        "The feed-forward layer replaces the states. Its result should be added to what went in, as "
+        "that of every sublayer.",
+    ),
+    Turn(
+        "residual-adds-the-normalised-input",
+        "around",
+        "In pre-norm you add the normalised states to the sublayer's result. The residual path "
+        "should carry the raw ones: only the sublayer sees normalised numbers.",
+    ),
+    Turn(
+        "weights-of-the-self-attention",
+        "result",
+        "You return the weights of the self-attention. Those of the cross-attention are asked for: "
+        "they say which source word each target word looked at.",
+    ),
+    Turn(
+        "memory-detached",
+        "cross",
+        "No gradient reaches the memory, so the encoder would never learn from the decoder's errors. "
+        "Something cuts the memory off from the graph: detach, .data, no_grad or a new tensor.",
+    ),
+    *_RETURNED,
+)
+def decoder_block(on: On) -> Any:
+    class Block(DecoderBlock):
+        def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+            start = x
+            if on("memory-detached"):
+                memory = memory.detach()
+            if on("masks-exchanged"):
+                mask, memory_mask = memory_mask, mask
+            if on("target-mask-on-the-source"):
+                memory_mask = mask
+            if on("memory-mask-inverted") and memory_mask is not None:
+                memory_mask = ~memory_mask
+            if on("memory-mask-ignored"):
+                memory_mask = None
+            if on("causal-cross-attention"):
+                memory_mask = _both(memory_mask, _triangle(x, memory))
+            first, second = self.attention, self.cross_attention
+            if on("attentions-exchanged"):
+                first, second = second, first
+            if on("one-attention-for-both"):
+                second = first
+            kept: list[Any] = [None, None]
+
+            def attend(y: Any) -> Any:
+                source = memory if on("self-attention-reads-the-source") else y
+                allowed = None if source is memory else self.allowed(y, mask)
+                output, kept[0] = first(y, source, source, allowed)
+                return output
+
+            def look(y: Any) -> Any:
+                query, key, value = y, memory, memory
+                if on("asks-with-the-block's-input"):
+                    query = self.norm_2(start) if self.norm_first else start
+                if on("memory-normalised"):
+                    key = value = self.norm_2(memory)
+                if on("cross-attends-to-the-target"):
+                    key = value = y
+                if on("roles-exchanged"):
+                    query, key, value = memory, y, y
+                if on("values-from-decoder"):
+                    value = y
+                if on("keys-from-decoder"):
+                    key = y
+                output, kept[1] = second(query, key, value, memory_mask)
+                return output
+
+            steps = self.steps(attend, look)
+            if on("sublayers-in-parallel"):
+                x = x + sum(self.residual(x, *step) - x for step in steps)
+            else:
+                for step in steps:
+                    x = self.residual(x, *step)
+            weights = kept[0 if on("weights-of-the-self-attention") else 1]
+            return _returned(on, x, weights)
+
+        def allowed(self, y: Any, mask: Mask) -> Mask:
+            causal = causal_mask(y.shape[-2]).to(y.device)
+            if on("strictly-causal"):
+                causal = causal.tril(-1)
+            if on("looks-only-ahead"):
+                causal = causal.mT
+            if on("causal-mask-inverted"):
+                causal = ~causal
+            if on("no-causal-mask"):
+                return mask
+            if mask is None or on("target-mask-ignored"):
+                return causal
+            if on("mask-replaces-causal-mask"):
+                return mask
+            return causal | mask if on("or-instead-of-and") else causal & mask
+
+        def steps(self, attend: Any, look: Any) -> list[Any]:
+            norms: list[Any] = [self.norm_1, self.norm_2, self.norm_3]
+            if on("one-norm-for-all"):
+                norms = [self.norm_1] * 3
+            if on("norms-exchanged"):
+                norms = [self.norm_1, self.norm_3, self.norm_2]
+            if on("no-norm"):
+                norms = [nn.Identity()] * 3
+            if on("cross-attention-not-normalised"):
+                norms[1] = nn.Identity()
+            names = ["self-attention", "cross-attention", "feed-forward"]
+            steps = list(zip([attend, look, self.feed_forward], norms, names, strict=True))
+            if on("cross-attention-first"):
+                steps = [steps[1], steps[0], steps[2]]
+            if on("feed-forward-before-cross-attention"):
+                steps = [steps[0], steps[2], steps[1]]
+            return steps
+
+        def residual(self, x: Any, sublayer: Any, norm: Any, name: str) -> Any:
+            norm_first = self.norm_first
+            if on("always-pre-norm") or on("always-post-norm"):
+                norm_first = on("always-pre-norm")
+            if on("norm-order-inverted"):
+                norm_first = not norm_first
+            seen = norm(x) if norm_first else x
+            found = sublayer(seen)
+            if name in ("self-attention", "cross-attention", "feed-forward") and on(f"no-{name}"):
+                return x
+            if on("no-residual") or on(f"no-residual-around-{name}"):
+                total = found
+            elif on("residual-adds-the-normalised-input"):
+                total = seen + found
+            else:
+                total = x + found
+            return total if norm_first else norm(total)
+
+    return Block
+
+
+@right("7.2")
+class WrittenOut(DecoderBlock):
+    def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+        length = x.size(1)
+        allowed = ~torch.triu(torch.ones(length, length, device=x.device), diagonal=1).bool()
+        if mask is not None:
+            allowed = torch.logical_and(allowed, mask)
+        if self.norm_first:
+            y = self.norm_1(x)
+            x = x + self.attention(y, y, y, allowed)[0]
+            output, weights = self.cross_attention(self.norm_2(x), memory, memory, memory_mask)
+            x = x + output
+            return x + self.feed_forward(self.norm_3(x)), weights
+        x = self.norm_1(x + self.attention(x, x, x, allowed)[0])
+        output, weights = self.cross_attention(x, memory, memory, memory_mask)
+        x = self.norm_2(x + output)
+        return self.norm_3(x + self.feed_forward(x)), weights
+
+
+@right("7.2")
+class WithBuiltIns(DecoderBlock):
+    def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+        kept: list[Any] = []
+
+        def attend(y: Any) -> Any:
+            q, k, v = (
+                split_heads(w(y), self.attention.n_heads)
+                for w in (self.attention.w_q, self.attention.w_k, self.attention.w_v)
+            )
+            causal = causal_mask(y.shape[-2]).to(y.device)
+            allowed = causal if mask is None else causal * mask
+            found = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed).nan_to_num()
+            return self.attention.w_o(merge_heads(found))
+
+        def look(y: Any) -> Any:
+            kept.extend(self.cross_attention(y, memory, memory, memory_mask))
+            return kept[0]
+
+        def think(y: Any) -> Any:
+            layer = self.feed_forward
+            return layer.w_2(F.relu(layer.w_1(y)))
+
+        around = (post_norm, pre_norm)[self.norm_first]
+        for sublayer, norm in ((attend, self.norm_1), (look, self.norm_2), (think, self.norm_3)):
+            x = around(x, sublayer, norm)
+        return x, kept[1]
+
+
+@right("7.2")
+class WordByWord(DecoderBlock):
+    def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+        def attend(y: Any) -> Any:
+            outputs = []
+            for t in range(y.shape[1]):
+                seen = y[:, : t + 1]
+                hidden = mask
+                if mask is not None:
+                    hidden = mask.expand(-1, -1, y.shape[1], -1)[..., t : t + 1, : t + 1]
+                outputs.append(self.attention(y[:, t : t + 1], seen, seen, hidden)[0])
+            return torch.cat(outputs, dim=1)
+
+        before = self.norm_1(x) if self.norm_first else x
+        x = x + attend(before)
+        x = x if self.norm_first else self.norm_1(x)
+        before = self.norm_2(x) if self.norm_first else x
+        found, weights = self.cross_attention(before, memory, memory, memory_mask)
+        x = found.add_(x) if self.norm_first else self.norm_2(x + found)
+        before = self.norm_3(x) if self.norm_first else x
+        x = x + self.feed_forward(before)
+        return (x if self.norm_first else self.norm_3(x)), weights
+
+
+@space(
+    "7.3",
+    Turn(
+        "states-not-carried",
+        "blocks",
+        "Every block starts again from the decoder's input. It should continue with the states of "
+        "the block before it; only the memory stays the same.",
+    ),
+    Turn(
+        "first-block-repeated",
+        "blocks",
+        "You use one block again and again. Each layer has parameters of its own: go through all of "
+        "`self.blocks`.",
+    ),
+    Turn(
+        "blocks-in-reverse",
+        ALONE,
+        "You go through the blocks from the last to the first. The first one should see the input.",
+    ),
+    Turn(
+        "last-block-skipped",
+        "blocks",
+        "The last block is never used: one layer is missing from states and weights.",
+    ),
+    Turn(
+        "first-block-skipped",
+        ALONE,
+        "The first block is never used: one layer is missing from states and weights.",
+    ),
+    Turn(
+        "residual-around-blocks",
+        ALONE,
+        "You add a block's input to its result. The residual paths are inside the blocks already, "
+        "one around every sublayer.",
+    ),
+    Turn(
+        "memory-replaced-by-states",
+        "memory",
+        "After the first block you hand over the decoder's states as memory. All blocks should look "
+        "at the same memory: the encoder's result does not change on the way.",
+    ),
+    Turn(
+        "states-and-memory-exchanged",
+        ALONE,
+        "You give the blocks the memory as their states and the states as their memory. The first "
+        "argument of a block is the side that is being written.",
+    ),
+    Turn(
+        "memory-normalised",
+        ALONE,
+        "You send the memory through the final norm. It comes from the encoder, which has already "
+        "normalised it; `self.norm` is for the decoder's last states.",
+    ),
+    Turn(
+        "no-final-norm",
+        "norm",
+        "The final norm is missing. In a pre-norm stack nobody has normalised the sum that leaves "
+        "the last block.",
+    ),
+    Turn(
+        "norm-after-every-block",
+        "norm",
+        "You normalise after every block. `self.norm` belongs behind the last one only: between the "
+        "blocks the residual path should stay raw.",
+    ),
+    Turn(
+        "norm-before-the-blocks",
+        ALONE,
+        "You normalise the input of the stack instead of its result. In a pre-norm stack it is the "
+        "sum that leaves the last block which nobody has normalised.",
+    ),
+    Turn(
+        "target-mask-not-passed",
+        "masks",
+        "`mask` does not reach the blocks, so padding of the target is seen.",
+    ),
+    Turn(
+        "memory-mask-not-passed",
+        "masks",
+        "`memory_mask` does not reach the blocks, so padding of the source gets weight in the "
+        "cross-attention.",
+    ),
+    Turn(
+        "no-mask-passed",
+        "masks",
+        "Neither of the two masks reaches the blocks, so padding is seen on both sides.",
+    ),
+    Turn(
+        "masks-exchanged",
+        "masks",
+        "The two masks have changed places: look at the order of a block's arguments.",
+    ),
+    Turn(
+        "masks-for-the-first-block-only",
+        ALONE,
+        "Only the first block gets the masks. Padding is padding in every layer.",
+    ),
+    Turn(
+        "weights-of-the-last-block-only",
+        "result",
+        "You return the weights of the last block alone. Those of every block are asked for, with "
+        "the layers as an axis behind the batch.",
+    ),
+    Turn(
+        "layers-as-first-axis",
+        "result",
+        "The layers are the first axis of your weights. The batch comes first everywhere in this "
+        "course; the layers come right behind it.",
+    ),
+    Turn(
+        "layers-behind-heads",
+        ALONE,
+        "The layers come behind the heads in your weights. They should come right behind the batch, "
+        "before the heads.",
+    ),
+    Turn(
+        "layers-joined-with-heads",
+        "result",
+        "The weights of all blocks are joined along the heads. Layers are an axis of their own: put "
+        "the blocks' weights on top of each other, not side by side.",
+    ),
+    Turn(
+        "layers-joined-with-batch",
+        ALONE,
+        "The weights of all blocks are joined along the batch. Layers are an axis of their own: put "
+        "the blocks' weights on top of each other, not one after the other.",
+    ),
+    Turn(
+        "weights-averaged-over-layers",
+        "result",
+        "You average or add up the weights of the layers. Every block's own weights are asked for, "
+        "with the layers as an axis behind the batch.",
+    ),
+    Turn(
+        "weights-as-a-list",
+        "result",
+        "You return the weights as a list, one entry a block. One tensor is asked for, with the "
+        "layers as an axis behind the batch.",
+    ),
+    Turn(
+        "weights-in-reverse",
+        ALONE,
+        "The layers of your weights are in reverse order. Layer 0 should be the block that sees the "
+        "input.",
+    ),
+    Turn(
+        "weights-of-one-block-repeated",
+        ALONE,
+        "All layers of your weights are the same. Collect a block's weights when it has run, not "
+        "those of the last one again and again.",
+    ),
+    Turn(
+        "memory-detached",
+        "memory",
+        "No gradient reaches the memory, so the encoder would never learn from the decoder's errors. "
+        "Something cuts the memory off from the graph: detach, .data, no_grad or a new tensor.",
+    ),
+    Turn(
+        "detached-between-blocks",
+        ALONE,
+        "The states are cut off from the graph between two blocks, so only the last block learns "
+        "from what comes out. Look for detach, .data or no_grad in the loop.",
+    ),
+    Turn(
+        "weights-detached",
+        ALONE,
+        "The weights you return are cut off from the graph, so no gradient flows back through them. "
+        "Pass them on as they came.",
+    ),
+    Turn(
+        "weights-returned-first",
+        ALONE,
+        "You return the weights first and the states second. The order is part of the signature: "
+        "first what goes on through the network, then the weights for whoever wants to look at them.",
+    ),
+    Turn(
+        "only-one-result",
+        "result",
+        "You return the states alone. The weights of every block's cross-attention are asked for too.",
+    ),
+)
+def decoder(on: On) -> Any:
+    class Stack(Decoder):
+        def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+            start = x
+            if on("memory-detached"):
+                memory = memory.detach()
+            if on("memory-normalised"):
+                memory = self.norm(memory)
+            if on("target-mask-not-passed") or on("no-mask-passed"):
+                mask = None
+            if on("memory-mask-not-passed") or on("no-mask-passed"):
+                memory_mask = None
+            if on("masks-exchanged"):
+                mask, memory_mask = memory_mask, mask
+            if on("norm-before-the-blocks"):
+                x = self.norm(x)
+            if on("states-and-memory-exchanged"):
+                x, memory = memory, x
+            collected = []
+            for block in self.layers():
+                given = start if on("states-not-carried") else x
+                x, weights = block(given, memory, mask, memory_mask)
+                collected.append(weights)
+                if on("residual-around-blocks"):
+                    x = x + given
+                if on("norm-after-every-block"):
+                    x = self.norm(x)
+                if on("memory-replaced-by-states"):
+                    memory, memory_mask = x, None
+                if on("masks-for-the-first-block-only"):
+                    mask = memory_mask = None
+                if on("detached-between-blocks") and len(collected) < len(self.blocks):
+                    x = x.detach()
+            if not (
+                on("no-final-norm") or on("norm-after-every-block") or on("norm-before-the-blocks")
+            ):
+                x = self.norm(x)
+            stacked = self.stack(collected)
+            if on("weights-detached"):
+                stacked = stacked.detach() if isinstance(stacked, torch.Tensor) else stacked
+            if on("only-one-result"):
+                return x
+            return (stacked, x) if on("weights-returned-first") else (x, stacked)
+
+        def layers(self) -> list[Any]:
+            blocks = list(self.blocks)
+            if on("first-block-repeated"):
+                return [blocks[0] for _ in blocks]
+            if on("blocks-in-reverse"):
+                return blocks[::-1]
+            if on("last-block-skipped"):
+                return blocks[:-1]
+            return blocks[1:] if on("first-block-skipped") else blocks
+
+        def stack(self, collected: list[Any]) -> Any:
+            if on("weights-of-the-last-block-only"):
+                return collected[-1]
+            if on("layers-joined-with-heads"):
+                return torch.cat(collected, dim=1)
+            if on("layers-joined-with-batch"):
+                return torch.cat(collected, dim=0)
+            if on("weights-averaged-over-layers"):
+                return torch.stack(collected).mean(dim=0)
+            if on("weights-as-a-list"):
+                return collected
+            if on("weights-in-reverse"):
+                collected = collected[::-1]
+            if on("weights-of-one-block-repeated"):
+                collected = [collected[-1] for _ in collected]
+            if on("layers-behind-heads"):
+                return torch.stack(collected, dim=2)
+            return torch.stack(collected, dim=0 if on("layers-as-first-axis") else 1)
+
+    return Stack
+
+
+@right("7.3")
+class WithAnIndex(Decoder):
+    def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+        parts = []
+        for i in range(len(self.blocks)):
+            x, w = self.blocks[i].forward(x, memory, mask=mask, memory_mask=memory_mask)
+            parts.append(w.unsqueeze(1))
+        return self.norm(x), torch.cat(parts, 1)
+
+
+@right("7.3")
+class IntoOneTensor(Decoder):
+    def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+        everything = None
+        for i, block in enumerate(self.blocks):
+            x, weights = block(x, memory, mask, memory_mask)
+            if everything is None:
+                batch, *others = weights.shape
+                everything = weights.new_zeros(batch, len(self.blocks), *others)
+            everything[:, i] = weights
+        return self.norm(x), everything
+
+
+@right("7.3")
+class Recursive(Decoder):
+    def forward(self, x: Any, memory: Any, mask: Mask = None, memory_mask: Mask = None) -> Any:
+        def go(states: Any, left: list[Any]) -> tuple[Any, list[Any]]:
+            if not left:
+                return states, []
+            states, first = left[0](states, memory, mask, memory_mask)
+            states, others = go(states, left[1:])
+            return states, [first, *others]
+
+        x, weights = go(x, list(self.blocks))
+        return self.norm(x), torch.stack(weights).transpose(0, 1)
+
+
+@space(
+    "7.4",
+    Turn(
+        "weights-not-tied",
+        "tie",
+        "The output layer has a matrix of its own. It should be the matrix of the target embedding: "
+        "one parameter with two uses, trained by both.",
+    ),
+    Turn(
+        "weights-copied-not-tied",
+        "tie",
+        "You copy the target embedding into the output layer. The two are equal at first and drift "
+        "apart with the first step of training: they should be one parameter, not two with the same "
+        "numbers.",
+    ),
+    Turn(
+        "tied-numbers-but-two-parameters",
+        "tie",
+        "Output layer and target embedding share their numbers, but they are still two parameters: "
+        "each gets half of the gradient, and an optimizer treats them apart. Share the parameter, "
+        "not its data.",
+    ),
+    Turn(
+        "source-embedding-tied",
+        ALONE,
+        "You tie the embedding of the source to another matrix. The two languages have vocabularies "
+        "of their own: what writes target words shares its matrix with what reads target words, and "
+        "the source has nothing to do with it.",
+    ),
+    Turn(
+        "no-positions-in-source",
+        "source",
+        "The source has no positions, so to the encoder it is a bag of words. Both sides need them.",
+    ),
+    Turn(
+        "source-not-scaled",
+        "source",
+        "The source embeddings are not scaled before positions are added. They start out small, and "
+        "the positions would drown them: week 4 has a block for the sum.",
+    ),
+    Turn(
+        "target-embedding-for-source",
+        ALONE,
+        "You embed the source with the table of the target language. Each side has its own.",
+    ),
+    Turn(
+        "source-mask-not-in-encoder",
+        "source mask",
+        "The encoder sees the padding of the source. `encode` has the mask at hand and returns it, "
+        "but the encoder needs it too.",
+    ),
+    Turn(
+        "source-mask-inverted",
+        "source mask",
+        "Your source mask is True for padding. In this course True means that a place may be seen.",
+    ),
+    Turn(
+        "pad-is-always-zero",
+        "source mask",
+        "You take 0 for padding whatever `pad_id` says. The model was told at its making which token "
+        "it is.",
+    ),
+    Turn(
+        "causal-encoder",
+        ALONE,
+        "Your encoder may not look ahead. The source is known from start to end, so each of its "
+        "words may look at all the others: only the decoder is causal.",
+    ),
+    Turn(
+        "mask-of-two-axes",
+        ALONE,
+        "`encode` returns a mask of the axes (batch, key). It has to broadcast over heads and "
+        "queries: two axes of size one belong in between.",
+    ),
+    Turn(
+        "source-not-encoded",
+        ALONE,
+        "`encode` returns the embedded source: the encoder never runs.",
+    ),
+    Turn(
+        "encoder-without-gradient",
+        ALONE,
+        "No gradient reaches the encoder, so it never learns. That the source is read once does not "
+        "mean that it is read without a graph: look for detach or no_grad.",
+    ),
+    Turn(
+        "encode-returns-memory-only",
+        ALONE,
+        "`encode` returns the memory alone. The mask of the source belongs to it: the decoder needs "
+        "it to stay away from the padding.",
+    ),
+    Turn(
+        "encode-returns-mask-first",
+        ALONE,
+        "`encode` returns the mask first and the memory second. The signature asks for the memory "
+        "first.",
+    ),
+    Turn(
+        "no-positions-in-target",
+        "target",
+        "The target has no positions, so the decoder cannot tell the order of what it wrote. Both "
+        "sides need them.",
+    ),
+    Turn(
+        "target-not-scaled",
+        "target",
+        "The target embeddings are not scaled before positions are added. They start out small, and "
+        "the positions would drown them: week 4 has a block for the sum.",
+    ),
+    Turn(
+        "offset-ignored",
+        "target",
+        "Your target always begins at position 0. When earlier tokens are cached, its first token "
+        "has the position `offset`.",
+    ),
+    Turn(
+        "offset-by-one",
+        ALONE,
+        "The positions of your target are off by one. The first token has the position `offset`, and "
+        "that is 0 unless earlier tokens are cached.",
+    ),
+    Turn(
+        "source-embedding-for-target",
+        ALONE,
+        "You embed the target with the table of the source language. Each side has its own.",
+    ),
+    Turn(
+        "target-mask-missing",
+        "target mask",
+        "Padding of the target is not hidden in the decoder: it needs a padding mask of the target "
+        "on top of the causal one that its blocks make.",
+    ),
+    Turn(
+        "target-mask-inverted",
+        "target mask",
+        "Your target mask is True for padding. In this course True means that a place may be seen.",
+    ),
+    Turn(
+        "target-pad-is-always-zero",
+        "target mask",
+        "In the target you take 0 for padding whatever `pad_id` says. The model was told at its "
+        "making which token it is.",
+    ),
+    Turn(
+        "memory-mask-not-in-decoder",
+        "memory mask",
+        "The decoder sees the padding of the source: `decode` gets the source's mask and does not "
+        "pass it on. Cross-attention needs it.",
+    ),
+    Turn(
+        "target-mask-for-memory",
+        ALONE,
+        "In the cross-attention you use the mask of the target. Its keys are source words: the "
+        "source's mask belongs there.",
+    ),
+    Turn(
+        "masks-exchanged",
+        ALONE,
+        "The decoder gets the two masks in the wrong order: that of the target comes first.",
+    ),
+    Turn(
+        "encoded-again",
+        ALONE,
+        "`decode` sends the memory through the encoder once more. The source is read once, in "
+        "`encode`; the decoder runs many times on the same memory.",
+    ),
+    Turn(
+        "memory-detached",
+        ALONE,
+        "No gradient reaches the memory, so the encoder never learns from the decoder's errors. Look "
+        "for detach, .data or no_grad in `decode`.",
+    ),
+    Turn(
+        "probabilities-instead-of-logits",
+        "output",
+        "You return probabilities. Logits are asked for: the loss takes the softmax itself, and "
+        "taking it twice flattens everything.",
+    ),
+    Turn(
+        "log-probabilities-instead-of-logits",
+        "output",
+        "You return log-probabilities. Logits are asked for, as the output layer gives them: whoever "
+        "needs probabilities normalises them.",
+    ),
+    Turn(
+        "last-position-only",
+        ALONE,
+        "You return the logits of the last position only. In training the words after all positions "
+        "are predicted in one step, so every position needs its logits.",
+    ),
+    Turn(
+        "states-instead-of-logits",
+        ALONE,
+        "You return the decoder's states. The output layer, which turns them into one number for "
+        "every word of the vocabulary, is missing.",
+    ),
+    Turn(
+        "logits-scaled",
+        ALONE,
+        "You scale the states or the logits by the root of d_model. The scale belongs to the "
+        "embedding on the way in; the logits stay as the output layer gives them.",
+    ),
+    Turn(
+        "weights-of-the-last-layer-only",
+        ALONE,
+        "You return the weights of one layer. `decode` gives those of all layers, as the decoder "
+        "gave them.",
+    ),
+    Turn(
+        "decode-returns-logits-only",
+        "output",
+        "`decode` returns the logits alone. The weights of the cross-attention are asked for as well.",
+    ),
+    Turn(
+        "decode-returns-weights-first",
+        ALONE,
+        "`decode` returns the weights first and the logits second. The signature asks for the logits "
+        "first.",
+    ),
+)
+def transformer(on: On) -> Any:
+    class Model(Transformer):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            table = self.target_embedding.weight
+            if on("weights-not-tied"):
+                self.output.weight = nn.Parameter(torch.rand_like(table))
+            if on("weights-copied-not-tied"):
+                self.output.weight = nn.Parameter(table.detach().clone())
+            if on("tied-numbers-but-two-parameters"):
+                self.output.weight = nn.Parameter(table.detach())
+            if on("source-embedding-tied"):
+                self.output.weight = self.source_embedding.weight
+
+        def encode(self, source: Any) -> Any:
+            pad = 0 if on("pad-is-always-zero") else self.pad_id
+            mask = padding_mask(source, pad)
+            if on("source-mask-inverted"):
+                mask = ~mask
+            embedding = self.source_embedding
+            if on("target-embedding-for-source"):
+                embedding = self.target_embedding
+            embedded = embedding(source)
+            if on("no-positions-in-source"):
+                embedded = embedded * math.sqrt(embedded.shape[-1])
+            elif on("source-not-scaled"):
+                embedded = embedded + self.positions[: source.shape[1]]
+            else:
+                embedded = add_positions(embedded, self.positions)
+            seen: Mask = mask
+            if on("source-mask-not-in-encoder"):
+                seen = None
+            if on("causal-encoder"):
+                seen = mask & _triangle(embedded, embedded)
+            memory = embedded if on("source-not-encoded") else self.encoder(embedded, seen)
+            if on("encoder-without-gradient"):
+                memory = memory.detach()
+            if on("mask-of-two-axes"):
+                mask = mask[:, 0, 0]
+            if on("encode-returns-memory-only"):
+                return memory
+            return (mask, memory) if on("encode-returns-mask-first") else (memory, mask)
+
+        def decode(self, target: Any, memory: Any, memory_mask: Mask = None, offset: int = 0) -> Any:
+            pad = 0 if on("target-pad-is-always-zero") else self.pad_id
+            mask: Mask = padding_mask(target, pad)
+            if on("target-mask-inverted"):
+                mask = target[:, None, None] == pad
+            if on("target-mask-missing"):
+                mask = None
+            if on("memory-mask-not-in-decoder"):
+                memory_mask = None
+            if on("target-mask-for-memory"):
+                memory_mask = padding_mask(target, pad)
+            if on("masks-exchanged"):
+                mask, memory_mask = memory_mask, mask
+            if on("encoded-again"):
+                memory = self.encoder(memory, memory_mask)
+            if on("memory-detached"):
+                memory = memory.detach()
+            if on("offset-ignored"):
+                offset = 0
+            if on("offset-by-one"):
+                offset = offset + 1
+            embedding = self.target_embedding
+            if on("source-embedding-for-target"):
+                embedding = self.source_embedding
+            embedded = embedding(target)
+            if on("no-positions-in-target"):
+                embedded = embedded * math.sqrt(embedded.shape[-1])
+            elif on("target-not-scaled"):
+                embedded = embedded + self.positions[offset : offset + target.shape[1]]
+            else:
+                embedded = add_positions(embedded, self.positions[offset:])
+            states, weights = self.decoder(embedded, memory, mask, memory_mask)
+            return self.results(states, weights)
+
+        def results(self, states: Any, weights: Any) -> Any:
+            if on("last-position-only"):
+                states = states[:, -1]
+            logits = states if on("states-instead-of-logits") else self.output(states)
+            if on("probabilities-instead-of-logits"):
+                logits = logits.softmax(dim=-1)
+            if on("log-probabilities-instead-of-logits"):
+                logits = logits.log_softmax(dim=-1)
+            if on("logits-scaled"):
+                logits = logits / math.sqrt(states.shape[-1])
+            if on("weights-of-the-last-layer-only"):
+                weights = weights[:, -1]
+            if on("decode-returns-logits-only"):
+                return logits
+            return (weights, logits) if on("decode-returns-weights-first") else (logits, weights)
+
+    return Model
+
+
+@right("7.4")
+class TiedTheOtherWay(Transformer):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.target_embedding.weight = self.output.weight
+
+    def encode(self, source: Any) -> Any:
+        mask = source.ne(self.pad_id).unsqueeze(1).unsqueeze(1)
+        scale = self.source_embedding.embedding_dim**0.5
+        x = self.source_embedding(source) * scale + self.positions[: source.size(1)]
+        return self.encoder(x, mask), mask
+
+    def decode(self, target: Any, memory: Any, memory_mask: Mask = None, offset: int = 0) -> Any:
+        length = target.size(1)
+        place = torch.arange(offset, offset + length, device=target.device)
+        table = self.target_embedding.weight
+        x = F.embedding(target, table) * table.shape[1] ** 0.5 + self.positions[place]
+        mask = (target != self.pad_id).view(-1, 1, 1, length)
+        states, weights = self.decoder(x, memory, mask=mask, memory_mask=memory_mask)
+        return torch.einsum("bqd,vd->bqv", states, self.output.weight), weights
+
+
+@right("7.4")
+class SharedInUse(Transformer):
+    """The output layer's own matrix stays unused: the target embedding is used twice."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.output.weight = nn.Parameter(torch.zeros_like(self.output.weight))
+
+    def decode(self, target: Any, memory: Any, memory_mask: Mask = None, offset: int = 0) -> Any:
+        hidden = padding_mask(target, self.pad_id)
+        x = add_positions(self.target_embedding(target), self.positions[offset:])
+        states, weights = self.decoder(x, memory, hidden, memory_mask)
+        return F.linear(states, self.target_embedding.weight), weights
+
+
+@right("7.4")
+class CausalMaskTwice(Transformer):
+    def decode(self, target: Any, memory: Any, memory_mask: Mask = None, offset: int = 0) -> Any:
+        length = target.shape[1]
+        mask = padding_mask(target, self.pad_id) & causal_mask(length).to(target.device)
+        x = self.target_embedding(target).mul(math.sqrt(memory.shape[-1]))
+        x += self.positions[offset : offset + length]
+        states, weights = self.decoder(x, memory, mask, memory_mask)
+        return states @ self.target_embedding.weight.T, weights
+
+
+@space(
+    "7.5",
+    Turn(
+        "pairs-turned-round",
+        "pair",
+        "Your pairs are (target, source). The links of this course say (source, target): the key "
+        "comes first, the query second.",
+    ),
+    Turn(
+        "counted-from-one",
+        "pair",
+        "You count words from one. Positions start at zero here, as everywhere in Python.",
+    ),
+    Turn(
+        "largest-query-for-every-key",
+        "axis",
+        "You look for the target word that looks most at each source word. It should be the other "
+        "way round: every target word is linked to the source word that it attends to most.",
+    ),
+    Turn(
+        "smallest-weight",
+        "axis",
+        "You link to the source word with the smallest weight.",
+    ),
+    Turn(
+        "threshold",
+        "axis",
+        "You link to every source word whose weight is above a threshold. Every target word should "
+        "get exactly one link: to the word with the largest weight.",
+    ),
+    Turn(
+        "both-directions",
+        "axis",
+        "You keep a link only where both words choose each other. Here every target word gets its "
+        "link, whoever else looks at the same source word.",
+    ),
+    Turn(
+        "one-to-one",
+        "axis",
+        "You give every source word to one target word only. Two target words may be linked to the "
+        "same source word.",
+    ),
+    Turn(
+        "mean-row-only",
+        "axis",
+        "You find one source word for the whole sentence. Each target word, each row of the weights, "
+        "has its own.",
+    ),
+    Turn(
+        "first-head-only",
+        "heads",
+        "You look at the first head only. All heads and layers should be averaged before the largest "
+        "weight is taken.",
+    ),
+    Turn(
+        "last-head-only",
+        "heads",
+        "You look at the last head only. All heads and layers should be averaged before the largest "
+        "weight is taken.",
+    ),
+    Turn(
+        "last-layer-only",
+        "heads",
+        "You look at one layer only. All leading axes should be averaged, the layers like the heads.",
+    ),
+    Turn(
+        "largest-over-heads",
+        "heads",
+        "You take the largest weight of any head instead of their mean. One head that is very sure "
+        "then outvotes all the others.",
+    ),
+    Turn(
+        "links-of-every-head",
+        "heads",
+        "You collect the links of every head, so a target word gets several. The heads should be "
+        "averaged first, and one link be taken from the mean.",
+    ),
+    Turn(
+        "heads-vote",
+        "heads",
+        "Every head has one vote for a source word in your solution. The weights should be averaged: "
+        "a head that is undecided should count less than one that is sure.",
+    ),
+    Turn(
+        "heads-multiplied",
+        "heads",
+        "You multiply the weights of the heads, or average their logarithms. The plain mean is asked "
+        "for: a single head that gives zero must not decide.",
+    ),
+    Turn(
+        "only-one-leading-axis",
+        "leading",
+        "Your average works for one leading axis only. There may be none, or several (layers and "
+        "heads): all axes before the last two are averaged.",
+    ),
+    Turn(
+        "only-with-leading-axes",
+        "leading",
+        "You average over an axis even where there is none in front of (query, key). Weights without "
+        "heads are welcome too.",
+    ),
+    Turn(
+        "list-instead-of-set",
+        "type",
+        "You return a list. A set is asked for: links have no order, and sets can be compared with "
+        "gold alignments.",
+    ),
+    Turn(
+        "tensors-in-pairs",
+        "type",
+        "Your pairs hold tensors. Two tensors with the same number are two different things to a "
+        "set: turn them into plain integers.",
+    ),
+    Turn(
+        "sources-only",
+        "type",
+        "You return where every target word looks, but no pairs. A link names both words: (source, "
+        "target).",
+    ),
+    Turn(
+        "as-a-dictionary",
+        "type",
+        "You return a dictionary. A set of pairs (source, target) is asked for.",
+    ),
+)
+def alignment_from_attention(on: On) -> Any:
+    def block(weights: Any) -> Any:
+        return _typed(on, _links(on, _averaged(on, weights)))
+
+    return block
+
+
+def _averaged(on: On, weights: Any) -> list[Any]:
+    """Give the matrices of weights from which links are read."""
+    stacked = weights.reshape(-1, *weights.shape[-2:])
+    if on("only-one-leading-axis") and weights.ndim > 3:
+        raise ValueError("too many values to unpack")
+    if on("only-with-leading-axes") and weights.ndim == 2:
+        raise IndexError("Dimension out of range")
+    if on("first-head-only"):
+        return [stacked[0]]
+    if on("last-head-only"):
+        return [stacked[-1]]
+    if on("last-layer-only") and weights.ndim > 3:
+        return [weights[-1].mean(dim=0)]
+    if on("largest-over-heads"):
+        return [stacked.amax(dim=0)]
+    if on("links-of-every-head"):
+        return list(stacked)
+    if on("heads-vote"):
+        return [F.one_hot(stacked.argmax(dim=-1), weights.shape[-1]).sum(dim=0)]
+    if on("heads-multiplied"):
+        return [stacked.double().prod(dim=0)]
+    return [stacked.mean(dim=0)]
+
+
+def _links(on: On, matrices: list[Any]) -> list[tuple[int, int]]:
+    """List pairs (source, target), or what a learner may take for them."""
+    links: list[tuple[int, int]] = []
+    for mean in matrices:
+        forward = [(s, t) for t, s in enumerate(mean.argmax(dim=-1).tolist())]
+        backward = [(s, t) for s, t in enumerate(mean.argmax(dim=-2).tolist())]
+        if on("largest-query-for-every-key"):
+            forward = backward
+        if on("smallest-weight"):
+            forward = [(s, t) for t, s in enumerate(mean.argmin(dim=-1).tolist())]
+        if on("threshold"):
+            forward = [(int(s), int(t)) for t, s in (mean > 1 / mean.shape[-1]).nonzero().tolist()]
+        if on("both-directions"):
+            forward = [link for link in forward if link in backward]
+        if on("one-to-one"):
+            forward = list({s: (s, t) for s, t in reversed(forward)}.values())
+        if on("mean-row-only"):
+            forward = [(int(mean.sum(dim=0).argmax()), t) for t in range(len(mean))]
+        links += forward
+    if on("pairs-turned-round"):
+        links = [(t, s) for s, t in links]
+    if on("counted-from-one"):
+        links = [(s + 1, t + 1) for s, t in links]
+    return links
+
+
+def _typed(on: On, links: list[tuple[int, int]]) -> Any:
+    if on("list-instead-of-set"):
+        return links
+    if on("tensors-in-pairs"):
+        return {(torch.tensor(s), torch.tensor(t)) for s, t in links}
+    if on("sources-only"):
+        return [s for s, _ in links]
+    return {t: s for s, t in links} if on("as-a-dictionary") else set(links)
+
+
+@right("7.5")
+def with_loops(weights: Any) -> Any:
+    mean = weights.detach().double()
+    while mean.ndim > 2:
+        mean = mean.mean(dim=0)
+    links = set()
+    for target in range(mean.shape[0]):
+        row = mean[target].tolist()
+        links.add((row.index(max(row)), target))
+    return links
+
+
+@right("7.5")
+def with_a_sum(weights: Any) -> Any:
+    total = weights.clone()
+    if total.ndim > 2:
+        total = total.flatten(0, -3).sum(0)
+    sources = total.max(-1).indices
+    return set(zip(sources.tolist(), range(sources.numel()), strict=True))
+
+
+@right("7.5")
+def with_numpy(weights: Any) -> Any:
+    array = weights.detach().cpu().numpy()
+    mean = array.mean(axis=tuple(range(array.ndim - 2)))
+    return frozenset((int(s), t) for t, s in enumerate(mean.argmax(axis=1)))
+
+
+@space(
+    "7.6",
+    Turn(
+        "sure-links-not-possible",
+        "possible",
+        "You look up possible links in `possible` alone. A sure link is possible too, whether "
+        "`possible` repeats it or not.",
+    ),
+    Turn(
+        "possible-ignored",
+        "possible",
+        "You count sure links twice and possible ones never. A predicted link that is possible is "
+        "not wrong, even if it is not sure.",
+    ),
+    Turn(
+        "every-link-counted-once",
+        "possible",
+        "You count a sure link only once. In the formula it counts twice: as one that was found "
+        "(sure) and as one that is not wrong (possible).",
+    ),
+    Turn(
+        "sure-ignored",
+        "possible",
+        "You count possible links twice. Of the two counts, one is of predicted links that are sure: "
+        "that is the recall in this measure.",
+    ),
+    Turn(
+        "sure-and-possible-exchanged",
+        "possible",
+        "Sure and possible links have changed places. Recall is measured on the sure ones: they are "
+        "the ones that must be found, so their number is part of the total.",
+    ),
+    Turn(
+        "rate-of-what-is-right",
+        "sign",
+        "You return the share that is right. An error rate is what is missing from one: 0 is perfect.",
+    ),
+    Turn(
+        "percent",
+        "sign",
+        "You return percent. The rate should lie between 0 and 1.",
+    ),
+    Turn(
+        "rounded",
+        "sign",
+        "You round the rate. Leave it as it is: whoever prints it can round it.",
+    ),
+    Turn(
+        "total-of-possible",
+        "total",
+        "You divide by the numbers of predicted and of possible links. Possible links need not be "
+        "found: the total is made of predicted and sure ones.",
+    ),
+    Turn(
+        "total-of-all",
+        "total",
+        "You divide by the number of different links in both sets. A link that is predicted and sure "
+        "belongs to the total twice, since it can earn two points.",
+    ),
+    Turn(
+        "total-of-predicted",
+        "total",
+        "You divide by predicted links only, so a sure link that was not found costs nothing. The "
+        "total is made of predicted and sure links.",
+    ),
+    Turn(
+        "total-of-sure",
+        "total",
+        "You divide by sure links only, so wrong links cost nothing. The total is made of predicted "
+        "and sure links.",
+    ),
+    Turn(
+        "one-minus-f-measure",
+        "formula",
+        "You compute precision and recall and one minus their harmonic mean. That is another "
+        "measure: here the two counts are added and divided by the sum of the two numbers of links.",
+    ),
+    Turn(
+        "mean-of-precision-and-recall",
+        "formula",
+        "You compute one minus the plain mean of precision and recall. Here the two counts are added "
+        "and divided by the sum of the two numbers of links, which weighs them by size.",
+    ),
+    Turn(
+        "precision-only",
+        "formula",
+        "You measure precision only: an alignment that predicts one safe link would be perfect. Sure "
+        "links that were not found should count as errors.",
+    ),
+    Turn(
+        "recall-only",
+        "formula",
+        "You measure recall only: an alignment that links everything with everything would be "
+        "perfect. Predicted links that are not possible should count as errors.",
+    ),
+    Turn(
+        "jaccard-distance",
+        "formula",
+        "You divide the sure links that were found by all links of both sets. The measure asked for "
+        "has two counts above the fraction bar, since possible links are not wrong.",
+    ),
+    Turn(
+        "empty-divides-by-zero",
+        "empty",
+        "Your solution divides by zero where nothing is predicted and nothing is sure. That is no "
+        "error: the rate is 0.",
+    ),
+    Turn(
+        "empty-is-all-wrong",
+        "empty",
+        "You call it all wrong where nothing is predicted and nothing is sure. Nothing was missed "
+        "and nothing was made up: the rate is 0.",
+    ),
+    Turn(
+        "no-prediction-is-no-error",
+        "empty",
+        "You return 0 whenever nothing is predicted. If there are sure links, all of them were "
+        "missed: only where nothing is sure either there is no error.",
+    ),
+    Turn(
+        "no-sure-link-is-no-error",
+        "empty",
+        "You return 0 whenever nothing is sure. Predicted links can still be wrong: only where "
+        "nothing is predicted either there is no error.",
+    ),
+    Turn(
+        "sets-changed-in-place",
+        "in place",
+        "Your solution adds links to a set that belongs to the caller. Make a new set: the next "
+        "comparison would start from a changed gold alignment.",
+    ),
+    Turn(
+        "direction-of-links-ignored",
+        "links",
+        "You take (1, 0) and (0, 1) for the same link. The first number is a source word and the "
+        "second a target word: they are two different links.",
+    ),
+)
+def alignment_error_rate(on: On) -> Any:
+    def block(predicted: Any, sure: Any, possible: Any) -> float:
+        if on("sets-changed-in-place"):
+            possible |= sure
+        if on("direction-of-links-ignored"):
+            predicted, sure, possible = (
+                {tuple(sorted(link)) for link in links} for links in (predicted, sure, possible)
+            )
+        if on("sure-and-possible-exchanged"):
+            sure, possible = possible, sure
+        if on("no-prediction-is-no-error") and not predicted:
+            return 0.0
+        if on("no-sure-link-is-no-error") and not sure:
+            return 0.0
+        found, fine = len(predicted & sure), len(predicted & (sure | possible))
+        if on("sure-links-not-possible"):
+            fine = len(predicted & possible)
+        if on("possible-ignored"):
+            fine = found
+        if on("every-link-counted-once"):
+            fine = len(predicted & (possible - sure))
+        if on("sure-ignored"):
+            found = fine
+        total = len(predicted) + len(sure)
+        if total == 0 and not on("empty-divides-by-zero"):
+            return 1.0 if on("empty-is-all-wrong") else 0.0
+        score = _score(on, predicted, sure, possible, found, fine)
+        if on("rate-of-what-is-right"):
+            return score
+        if on("percent"):
+            return 100 * (1 - score)
+        return round(1 - score, 2) if on("rounded") else 1 - score
+
+    return block
+
+
+def _score(on: On, predicted: Any, sure: Any, possible: Any, found: int, fine: int) -> float:
+    """Give the share that is right; where a learner's formula would divide by zero, so does this."""
+    if on("total-of-possible"):
+        return (found + fine) / (len(predicted) + len(sure | possible))
+    if on("total-of-all"):
+        return (found + fine) / len(predicted | sure)
+    if on("total-of-predicted"):
+        return (found + fine) / len(predicted)
+    if on("total-of-sure"):
+        return (found + fine) / len(sure)
+    if on("jaccard-distance"):
+        return found / len(predicted | sure)
+    precision = fine / len(predicted) if predicted else 0.0
+    recall = found / len(sure) if sure else 0.0
+    if on("one-minus-f-measure"):
+        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    if on("mean-of-precision-and-recall"):
+        return (precision + recall) / 2
+    if on("precision-only"):
+        return precision
+    return recall if on("recall-only") else (found + fine) / (len(predicted) + len(sure))
+
+
+@right("7.6")
+def with_counts(predicted: Any, sure: Any, possible: Any) -> float:
+    if not predicted and not sure:
+        return 0
+    points = sum((link in sure) + (link in sure or link in possible) for link in predicted)
+    return 1.0 - points / (len(predicted) + len(sure))
+
+
+@right("7.6")
+def as_errors(predicted: Any, sure: Any, possible: Any) -> float:
+    wrong = len(predicted.difference(sure, possible))
+    missed = len(sure - predicted)
+    total = len(predicted) + len(sure)
+    return (wrong + missed) / total if total else 0.0
+
+
+@right("7.6")
+def with_counters(predicted: Any, sure: Any, possible: Any) -> float:
+    counts = Counter(itertools.chain(predicted, sure))
+    total = sum(counts.values())
+    good = len([link for link in predicted if link in sure | possible])
+    good += len(predicted.intersection(sure))
+    try:
+        return (total - good) / total
+    except ZeroDivisionError:
+        return 0.0
