@@ -56,10 +56,15 @@ def _describe(value: object, buffers: list[bytes]) -> object:
     raise CodecError(f"a value of type {type(value).__name__} cannot be sent")
 
 
-def unpack(data: bytes) -> Any:
-    """Turn bytes into the value they stand for; anything that does not add up is a CodecError."""
+def unpack(data: bytes, longest_header: int = 1 << 30) -> Any:
+    """Turn bytes into the value they stand for; anything that does not add up is a CodecError.
+
+    A header unpacks to many times its size, so what comes from a stranger needs a bound.
+    """
     try:
         (length,) = struct.unpack_from("<Q", data)
+        if length > longest_header:
+            raise CodecError(f"a header of {length} bytes is too long")
         header = json.loads(data[8 : 8 + length])
         reader = _Reader(memoryview(data)[8 + length :])
         value = reader.value(header)

@@ -1,0 +1,90 @@
+"""What grading speaks of: submissions, and the grade of one exercise of one of them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lab_grader.exercises import Exercise
+
+# A status other than these two comes with a sentence that says what happened.
+RIGHT, WRONG = "right", "wrong"
+STATUSES = (
+    RIGHT, WRONG, "not_started", "waiting", "error", "timeout", "crashed", "memory", "refused",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What one student handed in, reduced to the files of their package.
+
+    `files` maps a name below `lab_transformer/` to its bytes. `notes` say what was understood of what
+    was found, for the report.
+    """
+
+    student: str
+    files: dict[str, bytes]
+    source: str = ""
+    submitted_at: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Sum up the files: the same files need no second grading."""
+        hashed = hashlib.sha256()
+        for name in sorted(self.files):
+            content = self.files[name]
+            hashed.update(f"{len(name)} {name} {len(content)} ".encode() + content)
+        return hashed.hexdigest()
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Something among the submissions that could not be understood."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use while one property is tried."""
+
+    seconds: float = 10.0
+    memory: int = 2 * 2**30
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One line of `results.jsonl`: an exercise of a student."""
+
+    student: str
+    week: int
+    exercise: str
+    block: str
+    status: str
+    points: float
+    max_points: float
+    passed: list[str]
+    failed: list[str]
+    diagnosis: dict[str, str] | None
+    feedback: str
+    isolation: str
+    seconds: float
+    digest: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the line as a dictionary, extra facts beside the others."""
+        facts = asdict(self)
+        extra: dict[str, Any] = facts.pop("extra")
+        return facts | extra
+
+
+def refused(submission: Submission, exercise: Exercise, reason: str, isolation: str) -> Grade:
+    """Grade an exercise that could not be tried at all."""
+    return Grade(
+        submission.student, exercise.week, exercise.id, exercise.block, "refused", 0.0, exercise.points,
+        [], [], None, reason, isolation, 0.0, submission.digest,
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""The judge's end of a worker: a backend that trusts nothing that comes back."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from lab_grader import codec, failures
+from lab_grader.course.grading import wire
+from lab_grader.submission import Handle, Made, Reply, Target
+
+_CALLBACKS = 20_000
+_MESSAGE = 2000
+_KNOWN = {
+    name: getattr(failures, name)
+    for name in ("Failure", "WrongShape", "WrongType", "Missing", "ChangedInput", "NoGradient")
+}
+
+
+class WorkerLost(Exception):
+    """The worker is gone or does not answer; `status` is timeout, crashed or memory."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Line(Protocol):
+    """A worker to talk to, with a deadline on everything."""
+
+    def open(self, deadline: float) -> wire.Stream:
+        """Give the stream to the worker; every wait on it ends at the deadline with WorkerLost."""
+        ...
+
+    def drop(self) -> None:
+        """End the worker; the next call starts another."""
+        ...
+
+
+class Lost(failures.Failure):
+    """A call that the worker did not survive, or did not finish in time."""
+
+    def __init__(self, lost: WorkerLost) -> None:
+        super().__init__(str(lost))
+        self.symptom = lost.status
+
+
+class Remote:
+    """Runs the code in a worker."""
+
+    def __init__(self, line: Line, seconds: float) -> None:
+        self._line, self._seconds = line, seconds
+        self._fresh = True
+        self._callbacks: list[Callable[..., Any]] = []
+        self._kept: list[tuple[list[Tensor], Tensor]] = []
+        self.printed = ""
+
+    def call(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+    ) -> Reply:
+        """Ask the worker to call the target; check its answer before it becomes a value."""
+        try:
+            stream = self._line.open(time.monotonic() + self._seconds)
+            if self._fresh:
+                self._ask(stream, {"op": "reset"})
+                self._fresh = False
+            leaves = [
+                item
+                for item in (*args, *kwargs.values())
+                if isinstance(item, Tensor) and item.is_leaf and item.requires_grad
+            ]
+            request = {
+                "op": "call",
+                "target": [target.module, target.name, target.handle],
+                "leaves": leaves,
+                "args": self._describe(list(args), leaves),
+                "kwargs": self._describe(kwargs, leaves),
+                "gradients": gradients,
+            }
+            answer = self._ask(stream, request)
+            return _reply(answer)
+        except WorkerLost as lost:
+            self._line.drop()
+            raise Lost(lost) from None
+        except (codec.CodecError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._line.drop()
+            malformed = WorkerLost("crashed", f"the answer could not be read: {str(error)[:200]}")
+            raise Lost(malformed) from None
+
+    def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
+        def special(item: Any) -> Any:
+            match item:
+                case Handle():
+                    return {wire.TAG: "handle", "number": item.number}
+                case torch.Generator():
+                    return {wire.TAG: "generator", "state": item.get_state()}
+                case Tensor() if item.grad_fn is not None:
+                    found = [wire.jacobian(item, leaf) for leaf in leaves]
+                    return {wire.TAG: "linked", "tensor": item.detach(), "jacobians": found}
+                case Tensor() if item.requires_grad:
+                    number = next(i for i, leaf in enumerate(leaves) if leaf is item)
+                    return {wire.TAG: "leaf", "number": number}
+                case _ if callable(item):
+                    self._callbacks.append(item)
+                    return {wire.TAG: "callable", "number": len(self._callbacks) - 1}
+            return None
+
+        return wire.describe(value, special)
+
+    def _ask(self, stream: wire.Stream, request: dict[str, Any]) -> dict[str, Any]:
+        id = secrets.token_hex(16)
+        wire.send_frame(stream, codec.pack(request | {"id": id}))
+        for _ in range(_CALLBACKS):
+            answer = codec.unpack(wire.receive_frame(stream), wire.HEADER)
+            if not isinstance(answer, dict):
+                raise codec.CodecError("an answer is a dictionary")
+            if "callback" in answer:
+                wire.send_frame(stream, codec.pack(self._call_back(answer)))
+                continue
+            if answer.get("id") != id:
+                raise codec.CodecError("an answer that nobody asked for")
+            self.printed = str(answer.get("printed", ""))[-_MESSAGE:]
+            return answer
+        raise codec.CodecError("too many callbacks")
+
+    def _call_back(self, question: dict[str, Any]) -> dict[str, Any]:
+        try:
+            given = question["args"]
+            if "backward" in question:
+                inputs, output = self._kept[question["backward"]]
+                (gradient,) = given
+                found = torch.autograd.grad(
+                    output, inputs, gradient, retain_graph=True, allow_unused=True
+                )
+                return {"value": list(found)}
+            function = self._callbacks[question["callback"]]
+            if not question["keep"]:
+                with torch.no_grad():
+                    return {"value": function(*given)}
+            inputs = [tensor.requires_grad_() for tensor in given]
+            with torch.enable_grad():
+                output = function(*inputs)
+            self._kept.append((inputs, output))
+            return {"value": output.detach(), "call": len(self._kept) - 1}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"[:_MESSAGE]}
+
+
+def _reply(answer: dict[str, Any]) -> Reply:
+    if "failure" in answer:
+        name, message, kind = (str(part)[:_MESSAGE] for part in answer["failure"])
+        if name == "NotStarted":
+            raise failures.NotStarted(message[:20])
+        if name == "Raised":
+            raise failures.Raised(message, kind)
+        raise _KNOWN.get(name, failures.Failure)(message)
+
+    def special(description: dict[str, Any]) -> Any:
+        number = description["number"]
+        if description[wire.TAG] != "made" or type(number) is not int or number < 0:
+            raise codec.CodecError("a description that makes no sense")
+        return Made(number)
+
+    gradients = answer["gradients"]
+    changed = answer["changed"]
+    if not isinstance(gradients, dict) or not all(
+        g is None or isinstance(g, Tensor) for g in gradients.values()
+    ):
+        raise codec.CodecError("gradients are tensors by name")
+    if not isinstance(changed, list) or not all(isinstance(name, str) for name in changed):
+        raise codec.CodecError("changed arguments are names")
+    return Reply(wire.restore(answer["value"], special), gradients, changed)

@@ -1,0 +1,182 @@
+"""The untrusted side: holds the learner's package and answers calls with values.
+
+Nothing here decides anything. Whatever the learner's code does to this process, the judge sees only
+bytes, and checks them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lab_grader import codec
+from lab_grader.course.grading import wire
+from lab_grader.failures import Failure, NotStarted, Raised
+from lab_grader.submission import InProcess, Made, Target
+
+_PRINTED = 2000
+
+
+class SocketStream:
+    """A connected socket, read and written to the last byte."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self, count: int) -> bytes:
+        chunks = []
+        while count:
+            chunk = self._socket.recv(min(count, 1 << 20))
+            if not chunk:
+                raise EOFError
+            chunks.append(chunk)
+            count -= len(chunk)
+        return b"".join(chunks)
+
+
+class Worker:
+    """Answers one judge."""
+
+    def __init__(self, stream: wire.Stream) -> None:
+        self._stream = stream
+        self._code = InProcess()
+
+    def serve(self) -> None:
+        """Answer until the judge hangs up."""
+        while True:
+            try:
+                request = codec.unpack(wire.receive_frame(self._stream))
+            except EOFError:
+                return
+            self._reply(request["id"], self._answer(request))
+
+    def _reply(self, id: str, answer: dict[str, Any]) -> None:
+        try:
+            packed = codec.pack(answer | {"id": id})
+        except codec.CodecError as error:
+            packed = codec.pack({"id": id, "failure": ["WrongType", str(error), ""], "printed": ""})
+        wire.send_frame(self._stream, packed)
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["op"] == "reset":
+            self._code = InProcess()
+            return {"value": None}
+        printed = _Tail()
+        answer: dict[str, Any]
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            try:
+                answer = self._call(request)
+            except NotStarted as failure:
+                answer = {"failure": ["NotStarted", failure.exercise, ""]}
+            except Raised as failure:
+                answer = {"failure": ["Raised", str(failure), failure.kind]}
+            except Failure as failure:
+                answer = {"failure": [type(failure).__name__, str(failure), ""]}
+            except BaseException as error:
+                answer = {"failure": ["Raised", repr(error), type(error).__name__]}
+        return answer | {"printed": printed.text()}
+
+    def _call(self, request: dict[str, Any]) -> dict[str, Any]:
+        leaves: list[Tensor] = [tensor.requires_grad_() for tensor in request["leaves"]]
+
+        def special(description: dict[str, Any]) -> Any:
+            match description[wire.TAG]:
+                case "handle":
+                    return self._code._made[description["number"]]
+                case "callable":
+                    return _Callback(self._stream, description["number"])
+                case "generator":
+                    generator = torch.Generator()
+                    generator.set_state(description["state"])
+                    return generator
+                case "leaf":
+                    return leaves[description["number"]]
+                case "linked":
+                    return wire.relink(description["tensor"], leaves, description["jacobians"])
+            raise ValueError(description[wire.TAG])
+
+        module, name, handle = request["target"]
+        args, kwargs = wire.restore((tuple(request["args"]), request["kwargs"]), special)
+        reply = self._code.call(Target(module, name, handle), args, kwargs, request["gradients"])
+
+        def made(value: Any) -> Any:
+            return {wire.TAG: "made", "number": value.number} if isinstance(value, Made) else None
+
+        return {
+            "value": wire.describe(reply.value, made),
+            "gradients": reply.gradients,
+            "changed": reply.changed,
+        }
+
+
+class _Callback(nn.Module):
+    """A function that lives with the judge; gradients pass through it."""
+
+    def __init__(self, stream: wire.Stream, number: int) -> None:
+        super().__init__()
+        self._stream, self._number = stream, number
+
+    def forward(self, *args: Any) -> Any:
+        if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return _Far.apply(self, *args)  # type: ignore[no-untyped-call]
+        return self.ask({"args": list(args), "keep": False})["value"]
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        question = {"callback": self._number} | question
+        wire.send_frame(self._stream, codec.pack(question))
+        answer: dict[str, Any] = codec.unpack(wire.receive_frame(self._stream))
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer
+
+
+class _Far(torch.autograd.Function):
+    """A call to the judge's function, and the way back through it."""
+
+    @staticmethod
+    def forward(ctx: Any, callback: _Callback, *args: Any) -> Any:
+        answer = callback.ask({"args": [a.detach() for a in args], "keep": True})
+        ctx.callback, ctx.call = callback, answer["call"]
+        return answer["value"]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        answer = ctx.callback.ask({"backward": ctx.call, "args": list(gradients)})
+        return None, *answer["value"]
+
+
+class _Tail(io.TextIOBase):
+    """Keeps the last of what is printed, however much that is."""
+
+    def __init__(self) -> None:
+        self._kept = ""
+
+    def write(self, text: str) -> int:
+        self._kept = (self._kept + text)[-_PRINTED:]
+        return len(text)
+
+    def text(self) -> str:
+        """Give what was kept, without characters that cannot be sent."""
+        return self._kept.encode("utf-8", "replace").decode("utf-8")
+
+
+def main(descriptor: int) -> None:
+    """Serve on an inherited socket; the learner's package lies in the current folder."""
+    torch.set_num_threads(1)
+    sys.path.insert(0, str(Path.cwd()))
+    with contextlib.suppress(BrokenPipeError, ConnectionError):
+        Worker(SocketStream(socket.socket(fileno=descriptor))).serve()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
