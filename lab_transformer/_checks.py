@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import combinations
+from functools import lru_cache
 
 import torch
 from torch import Tensor
-
-
-@cache
-def _split_axes(axes: str) -> tuple[tuple[str, ...], bool]:
-    """Give the names of the axes, and whether any number of axes may stand before them."""
-    first, *others = axes.split()
-    return (tuple(others), True) if first == "..." else ((first, *others), False)
 
 
 def check_shapes(**arrays: tuple[Tensor, str]) -> None:
@@ -22,34 +14,33 @@ def check_shapes(**arrays: tuple[Tensor, str]) -> None:
     Each array comes with its axes, as in ``q=(q, "... query d_head")``; ``...`` stands for any number
     of leading axes, which must broadcast with each other.
     """
-    if torch.compiler.is_compiling():
-        return
-    sizes: dict[str, int] = {}
+    if not torch.compiler.is_compiling():
+        _check_sizes(tuple([(name, axes, array.shape) for name, (array, axes) in arrays.items()]))
+
+
+# A model asks the same again and again: what fitted once is not looked at twice.
+@lru_cache(maxsize=4096)
+def _check_sizes(arrays: tuple[tuple[str, str, tuple[int, ...]], ...]) -> None:
+    sizes: dict[str, tuple[int, str]] = {}
     leading: dict[tuple[int, ...], str] = {}
-    for name, (array, axes) in arrays.items():
-        names, open_ended = _split_axes(axes)
-        shape = tuple(array.shape)
-        extra = len(shape) - len(names)
-        if extra < 0 or (extra > 0 and not open_ended):
+    for name, axes, shape in arrays:
+        names = axes.split()
+        named = [axis for axis in names if axis != "..."]
+        extra = len(shape) - len(named)
+        if extra < 0 or (extra > 0 and named == names):
             raise ValueError(
-                f"{name} needs the axes ({', '.join(axes.split())}), "
-                f"but it has {len(shape)}: its shape is {shape}"
+                f"{name} needs the axes ({', '.join(names)}), "
+                f"but it has {len(shape)}: its shape is {tuple(shape)}"
             )
-        for axis, size in zip(names, shape[extra:], strict=True):
-            if sizes.setdefault(axis, size) != size:
-                first = next(other for other in arrays if axis in arrays[other][1].split())
-                raise ValueError(
-                    f"{axis} is {sizes[axis]} in {first} {tuple(arrays[first][0].shape)} "
-                    f"but {size} in {name} {shape}"
-                )
-        if extra:
-            leading.setdefault(shape[:extra], name)
-    for (shape, name), (other_shape, other) in combinations(leading.items(), 2):
-        if not _broadcasts(shape, other_shape):
-            raise ValueError(
-                f"the leading axes of {name} and {other} do not fit each other: "
-                f"{tuple(arrays[name][0].shape)} and {tuple(arrays[other][0].shape)}"
-            )
+        described = f"{name} {tuple(shape)}"
+        for axis, size in zip(named, shape[extra:], strict=True):
+            expected, first = sizes.setdefault(axis, (size, described))
+            if size != expected:
+                raise ValueError(f"{axis} is {expected} in {first} but {size} in {described}")
+        for other, first in leading.items():
+            if not _broadcasts(shape[:extra], other):
+                raise ValueError(f"the leading axes of {first} and {described} do not fit each other")
+        leading[tuple(shape[:extra])] = described
 
 
 def _broadcasts(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:

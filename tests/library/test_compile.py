@@ -1,7 +1,7 @@
 """The models compile as one graph, and the compiled ones give the same.
 
-The graph is taken and run, forward and backward, but not made into machine code: that takes a minute or
-more for each module, and tests the compiler rather than the modules.
+The graph is taken and run, forward and backward, but not made into machine code: that takes half a
+minute for a single module, and tests the compiler rather than the modules.
 """
 
 import pytest

@@ -103,7 +103,7 @@ MISFITS = {
     ),
     "batch of q and k": (
         lambda: scaled_dot_product_attention(zeros(2, 5, 8), zeros(3, 7, 8), zeros(3, 7, 8)),
-        ["leading axes of q and k", r"\(2, 5, 8\) and \(3, 7, 8\)"],
+        [r"leading axes of q \(2, 5, 8\) and k \(3, 7, 8\)"],
     ),
     "mask": (
         lambda: scaled_dot_product_attention(
