@@ -48,14 +48,14 @@ def sequence_loss(
 
     Label smoothing gives every word of the vocabulary, the target included, smoothing / vocab of the
     probability, and the rest to the target, as F.cross_entropy does. A batch of nothing but padding
-    has the loss 0.
+    has the loss 0. The padding id may lie outside the vocabulary, as -100 does.
     """
     check_shapes(logits=(logits, "... seq vocab"), targets=(targets, "... seq"))
     if not 0.0 <= smoothing <= 1.0:
         raise ValueError(f"smoothing is a share between 0 and 1, it is {smoothing}")
     ### BEGIN SOLUTION
     log_probabilities = torch.log_softmax(logits, dim=-1)
-    # A padding id may lie outside the vocabulary (-100), so the look-up needs a harmless stand-in.
+    # Where the padding id lies outside the vocabulary the look-up needs a harmless stand-in.
     real = targets != pad_id
     chosen = targets.where(real, 0).unsqueeze(-1)
     losses = -(1 - smoothing) * log_probabilities.gather(-1, chosen).squeeze(-1)

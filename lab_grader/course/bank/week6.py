@@ -1,0 +1,1533 @@
+"""Wrong turns of week 6: masks, teacher forcing, the loss, the causal block."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_transformer.decoder import CausalBlock
+from lab_transformer.masking import causal_mask as causal
+from lab_transformer.normalization import post_norm, pre_norm
+
+# Both masks can come out as numbers instead of booleans.
+NUMBERS = (
+    Turn(
+        "ones-and-zeros",
+        "type",
+        "Your mask holds the numbers 1.0 and 0.0. A mask of this course is boolean, True where one "
+        "may look: only then can it be combined with & and turned round with ~.",
+    ),
+    Turn(
+        "integers",
+        "type",
+        "Your mask holds integers. A mask of this course is boolean, True where one may look: `~` of "
+        "an integer is not what you want, and indexing with integers means something else.",
+    ),
+    Turn(
+        "zeros-and-minus-infinity",
+        "type",
+        "Your mask holds 0 and minus infinity, to be added to the scores. Here a mask is boolean, "
+        "True where one may look; what happens to the scores is decided where the softmax is.",
+    ),
+)
+
+
+def _as_numbers(on: On, mask: Any) -> Any:
+    if on("ones-and-zeros"):
+        return mask.float()
+    if on("integers"):
+        return mask.long()
+    if on("zeros-and-minus-infinity"):
+        return torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+    return mask
+
+
+@space(
+    "6.1",
+    Turn(
+        "hides-itself",
+        "triangle",
+        "A word may not look at itself in your mask. The first word would then see nothing at all. "
+        "Think about whether the diagonal belongs to the past or to the future.",
+    ),
+    Turn(
+        "sees-the-next-word",
+        "triangle",
+        "Your triangle reaches one place too far: every word also sees the one after it, which is the "
+        "very word it has to predict. Look at where the diagonal of your triangle runs.",
+    ),
+    Turn(
+        "upper-triangle",
+        "triangle",
+        "Your mask allows the future and hides the past. Rows are queries and columns are keys: "
+        "decide for row 0, which stands first, what it may see.",
+    ),
+    Turn(
+        "inverted",
+        "triangle",
+        "Your mask is True for what must be hidden. In this course True means that one may look, as "
+        "in torch's own scaled_dot_product_attention; nn.MultiheadAttention has it the other way "
+        "round.",
+    ),
+    Turn(
+        "everything-allowed",
+        "triangle",
+        "Everything is allowed: your mask hides no future word. What is missing is the triangle.",
+    ),
+    Turn(
+        "nothing-allowed",
+        ALONE,
+        "Nothing is allowed: all of your mask is False. A triangle cut out of zeros is still all "
+        "zeros; look at what you start from.",
+    ),
+    Turn(
+        "only-itself",
+        "triangle",
+        "Every word sees itself and nothing else: you have the diagonal of the square. The words "
+        "before it belong to what it may see.",
+    ),
+    Turn(
+        "only-the-word-before",
+        ALONE,
+        "Every word sees itself and the one before it, but not those further back. Attention is not a "
+        "recurrent network: all of the past is in reach.",
+    ),
+    Turn(
+        "mirrored",
+        ALONE,
+        "Your triangle leans to the other side: the first word sees the last one. Columns count from "
+        "the left, from the first word on.",
+    ),
+    Turn(
+        "one-too-long",
+        "size",
+        "Your mask has one row and one column too many. The start token is already among the words "
+        "that are counted: a text of so many words needs a square of just that size.",
+    ),
+    Turn(
+        "one-too-short",
+        ALONE,
+        "Your mask lacks a row and a column. Every word needs its row, and the last word its column "
+        "too.",
+    ),
+    Turn(
+        "with-a-batch-axis",
+        "axes",
+        "Your mask has an axis of size one in front. Two axes are asked for, query and key: "
+        "broadcasting adds those in front by itself.",
+    ),
+    Turn(
+        "with-batch-and-head-axes",
+        "axes",
+        "Your mask has axes for batch and heads in front. Two axes are asked for, query and key: "
+        "broadcasting adds the others by itself.",
+    ),
+    *NUMBERS,
+)
+def causal_mask(on: On) -> Any:
+    def block(length: int) -> Any:
+        length += on("one-too-long") - on("one-too-short")
+        full = torch.ones(length, length, dtype=torch.bool)
+        shapes = {
+            "hides-itself": full.tril(-1),
+            "sees-the-next-word": full.tril(1),
+            "upper-triangle": full.triu(),
+            "inverted": full.triu(1),
+            "everything-allowed": full,
+            "nothing-allowed": ~full,
+            "only-itself": full.tril().triu(),
+            "only-the-word-before": full.tril().triu(-1),
+            "mirrored": full.tril().flip(-1),
+        }
+        mask = next((wrong for name, wrong in shapes.items() if on(name)), full.tril())
+        if on("with-a-batch-axis"):
+            mask = mask[None]
+        if on("with-batch-and-head-axes"):
+            mask = mask[None, None]
+        return _as_numbers(on, mask)
+
+    return block
+
+
+@right("6.1")
+def causal_by_comparison(length: int) -> Any:
+    places = torch.arange(length)
+    return places[:, None] >= places
+
+
+@right("6.1")
+def causal_by_loop(length: int) -> Any:
+    return torch.tensor([[key <= query for key in range(length)] for query in range(length)])
+
+
+@right("6.1")
+def causal_by_upper_triangle(length: int) -> Any:
+    return torch.triu(torch.ones(length, length), diagonal=1) == 0
+
+
+@right("6.1")
+def causal_by_running_sum(length: int) -> Any:
+    return torch.ones(length, length).cumsum(dim=0) >= torch.arange(1, length + 1)
+
+
+@space(
+    "6.2",
+    Turn(
+        "inverted",
+        "content",
+        "Your mask is True at padding. In this course True means that one may look, so words are True "
+        "and padding is False; torch's key_padding_mask has it the other way round.",
+    ),
+    Turn(
+        "zero-taken-for-padding",
+        "content",
+        "You take token 0 for padding, whatever pad_id says. In another vocabulary 0 is a word; "
+        "compare with the id that is given.",
+    ),
+    Turn(
+        "greater-than-padding",
+        "content",
+        "You allow ids greater than pad_id only. Ids have no order that matters: a word may well have "
+        "a smaller id than padding.",
+    ),
+    Turn(
+        "nothing-hidden",
+        ALONE,
+        "Your mask is True everywhere: padding is not hidden. Each token must be compared with pad_id.",
+    ),
+    Turn(
+        "words-counted-from-the-front",
+        "content",
+        "You count the words of a sentence and allow that many places from the front. That is right "
+        "only while all padding stands at the end; look at each token itself.",
+    ),
+    Turn(
+        "hidden-from-the-first-pad-on",
+        "content",
+        "You hide everything from the first padding token on. Padding may stand in front of the words "
+        "too; look at each token by itself.",
+    ),
+    Turn(
+        "one-mask-for-the-batch",
+        ALONE,
+        "One mask serves all sentences of your batch: a place is hidden for all of them when it is "
+        "padding in one. Every sentence has its own padding.",
+    ),
+    Turn(
+        "two-axes",
+        "axes",
+        "Your mask has the axes (batch, key). Added to scores of the axes (batch, head, query, key) "
+        "it would be lined up from the right, batch under query. Two axes of size one are missing.",
+    ),
+    Turn(
+        "three-axes",
+        "axes",
+        "Your mask has the axes (batch, 1, key). Lined up from the right with scores (batch, head, "
+        "query, key), its batch would meet the heads. One more axis of size one is missing.",
+    ),
+    Turn(
+        "rows-hidden",
+        "axes",
+        "You hide rows of the weights: what a padding token looks at. What has to go are columns: "
+        "nobody may look at padding. Look at which axis of the mask is that of the keys.",
+    ),
+    Turn(
+        "keys-in-the-place-of-heads",
+        ALONE,
+        "The tokens stand on the axis of the heads in your mask. The keys are the last axis of the "
+        "scores, so the axes of size one belong between batch and key.",
+    ),
+    Turn(
+        "batch-in-the-place-of-queries",
+        "axes",
+        "You put both axes of size one in front, so the batch stands where the queries are. The batch "
+        "comes first and the keys last; the axes of size one belong between them.",
+    ),
+    Turn(
+        "rows-and-columns-hidden",
+        "axes",
+        "You build a whole square and hide the rows of padding as well as its columns. Only keys are "
+        "to be hidden, and the axis of the queries stays of size one.",
+    ),
+    Turn(
+        "spread-over-queries",
+        ALONE,
+        "You repeat the mask for every query, as if there were as many queries as keys. In "
+        "cross-attention there are not: leave that axis at size one, broadcasting does the rest.",
+    ),
+    Turn(
+        "tokens-overwritten",
+        "in place",
+        "You write into the tokens that you were given. The caller still needs them: build the mask "
+        "as a tensor of its own.",
+    ),
+    *NUMBERS,
+)
+def padding_mask(on: On) -> Any:
+    def block(tokens: Any, pad_id: int) -> Any:
+        real = tokens != pad_id
+        if on("inverted"):
+            real = ~real
+        if on("zero-taken-for-padding"):
+            real = tokens != 0
+        if on("greater-than-padding"):
+            real = tokens > pad_id
+        if on("nothing-hidden"):
+            real = torch.ones_like(real)
+        if on("words-counted-from-the-front"):
+            real = torch.arange(tokens.shape[1]) < real.sum(dim=1, keepdim=True)
+        if on("hidden-from-the-first-pad-on"):
+            real = real.cumprod(dim=1).bool()
+        if on("one-mask-for-the-batch"):
+            real = real.all(dim=0).expand_as(real)
+        if on("tokens-overwritten"):
+            tokens.copy_(real)
+        mask = real[:, None, None, :]
+        if on("two-axes"):
+            mask = real
+        if on("three-axes"):
+            mask = real[:, None]
+        if on("rows-hidden"):
+            mask = real[:, None, :, None]
+        if on("keys-in-the-place-of-heads"):
+            mask = real[:, :, None, None]
+        if on("batch-in-the-place-of-queries"):
+            mask = real[None, None]
+        if on("rows-and-columns-hidden"):
+            mask = mask & mask.mT
+        if on("spread-over-queries"):
+            mask = mask.expand(-1, -1, tokens.shape[1], -1)
+        return _as_numbers(on, mask)
+
+    return block
+
+
+@right("6.2")
+def padding_by_ne(tokens: Any, pad_id: int) -> Any:
+    return tokens.ne(pad_id).unsqueeze(1).unsqueeze(2)
+
+
+@right("6.2")
+def padding_by_reshape(tokens: Any, pad_id: int) -> Any:
+    batch, key = tokens.shape
+    return torch.logical_not(tokens == pad_id).reshape(batch, 1, 1, key)
+
+
+@right("6.2")
+def padding_by_loop(tokens: Any, pad_id: int) -> Any:
+    return torch.tensor([[[[token != pad_id for token in row]]] for row in tokens.tolist()])
+
+
+@right("6.2")
+def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    mask[tokens == pad_id] = False
+    return mask.view(tokens.size(0), 1, 1, -1)
+
+
+@space(
+    "6.3",
+    Turn(
+        "inverted",
+        "mask",
+        "You hide what is allowed and keep what is hidden. True means that one may look: it is where "
+        "the mask is False that a score must go.",
+    ),
+    Turn(
+        "mask-ignored",
+        "fill",
+        "The mask changes nothing in your weights: this is a softmax over all scores. Hidden scores "
+        "must be out of the game before it.",
+    ),
+    Turn(
+        "zero-before-softmax",
+        "fill",
+        "You set hidden scores to 0 (by a product with the mask, say, or by a fill as small as 1e-9) "
+        "before the softmax. A score of 0 is a score like any other, and exp(0) is 1. Which score "
+        "gives a weight of exactly 0?",
+    ),
+    Turn(
+        "plus-infinity",
+        ALONE,
+        "You fill hidden scores with plus infinity, so they would win everything, and softmax turns "
+        "to NaN. Look at the sign.",
+    ),
+    Turn(
+        "finite-fill",
+        "fill",
+        "You fill hidden scores with a large negative number such as -1e9. It holds only while all "
+        "allowed scores are above it; then the hidden ones win. Only minus infinity is below every "
+        "score.",
+    ),
+    Turn(
+        "lowest-finite-fill",
+        "fill",
+        "You fill hidden scores with the lowest number of the dtype. It is still a number: a row with "
+        "scores as low as that gives weight to hidden ones. Only minus infinity is below every score.",
+    ),
+    Turn(
+        "finite-number-added",
+        "fill",
+        "You add a large negative number to hidden scores. It holds only while the allowed scores are "
+        "not as low themselves; minus infinity is below every score.",
+    ),
+    Turn(
+        "mask-added",
+        ALONE,
+        "You add the mask to the scores, as 1 and 0. That moves allowed scores up by one and hides "
+        "nothing. A hidden score must become one that softmax turns into exactly 0.",
+    ),
+    Turn(
+        "zero-after-softmax",
+        "fill",
+        "You take the softmax over everything and then set hidden weights to zero. The hidden scores "
+        "have had their share by then, and what is left no longer sums to one. Mask before, not "
+        "after.",
+    ),
+    Turn(
+        "renormalised-after-softmax",
+        "fill",
+        "The hidden scores take part in your maximum and your exponentials, and you take them out "
+        "afterwards. A large hidden score then drowns all allowed ones in rounding. Hide them first.",
+    ),
+    Turn(
+        "minus-infinity-after-softmax",
+        ALONE,
+        "You put minus infinity into the weights instead of the scores. It belongs before the "
+        "softmax, which turns it into a weight of zero.",
+    ),
+    Turn(
+        "infinity-added",
+        "fill",
+        "Your weights are right, but where nothing is allowed the gradient is NaN: adding minus "
+        "infinity lets the gradient of an undefined softmax pass. Replace hidden scores instead of "
+        "adding to them.",
+    ),
+    Turn(
+        "empty-row-not-zeroed",
+        "empty",
+        "Where nothing is allowed your weights are not zero: a softmax of nothing but minus infinity "
+        "is NaN, and of nothing but one finite number an even spread. Such a row needs a step of its "
+        "own.",
+    ),
+    Turn(
+        "zeroed-unless-all-allowed",
+        "empty",
+        "You set a whole row to zero as soon as one of its scores is hidden. Only a row in which "
+        "nothing at all is allowed should be zero.",
+    ),
+    Turn(
+        "empty-rows-along-the-last-axis",
+        "empty",
+        "You look for rows with nothing allowed along the last axis, while the softmax may run along "
+        "another one. Both must look along dim.",
+    ),
+    Turn(
+        "mask-not-expanded",
+        ALONE,
+        "You ask the mask about axis dim before it has the axes of the scores. A mask may have fewer "
+        "of them, and then dim means another axis or none at all.",
+    ),
+    Turn(
+        "dim-ignored",
+        "axis",
+        "Your softmax always runs over the last axis. The argument dim says which one to take.",
+    ),
+    Turn(
+        "over-queries",
+        "axis",
+        "Your softmax runs over the axis before the last, so the weights of one query do not sum to "
+        "one. The argument dim says which axis to take; the last one is the default.",
+    ),
+    Turn(
+        "over-the-first-axis",
+        ALONE,
+        "Your softmax runs over the first axis and mixes sentences that have nothing to do with each "
+        "other. The argument dim says which axis to take; the last one is the default.",
+    ),
+    Turn(
+        "no-maximum",
+        "softmax",
+        "You exponentiate the scores as they are. At scores of a thousand exp overflows, at minus a "
+        "thousand all of a row vanishes, and the division gives NaN. Take the row's largest allowed "
+        "score off first.",
+    ),
+    Turn(
+        "one-maximum-for-all",
+        "softmax",
+        "You subtract one maximum of the whole tensor. Rows far below it vanish to zero, and their "
+        "division gives NaN. Each row needs the maximum of its own allowed scores.",
+    ),
+    Turn(
+        "not-normalised",
+        ALONE,
+        "Your weights do not sum to one along dim: exponentials still have to be divided by their sum.",
+    ),
+    Turn(
+        "log-weights",
+        ALONE,
+        "You return logarithms of the weights. This is softmax, not log-softmax.",
+    ),
+    Turn(
+        "no-softmax",
+        ALONE,
+        "You return masked scores: the softmax over them is missing.",
+    ),
+    Turn(
+        "detached",
+        ALONE,
+        "Your weights are cut off from the scores (detach, .data, numpy, a new tensor), so nothing "
+        "can be learned through them. Compute with the tensor that you were given.",
+    ),
+    Turn(
+        "always-float32",
+        ALONE,
+        "You turn the scores into float32. Whoever computes in double precision loses half of their "
+        "digits: keep the dtype that comes in.",
+    ),
+    Turn(
+        "scores-overwritten",
+        "in place",
+        "You write minus infinity into the scores that you were given. The caller may still need "
+        "them, and autograd refuses it: use the version of the operation that gives a new tensor.",
+    ),
+)
+def masked_softmax(on: On) -> Any:
+    def block(scores: Any, mask: Any, dim: int = -1) -> Any:
+        if on("detached"):
+            scores = scores.detach()
+        if on("always-float32"):
+            scores = scores.float()
+        if on("inverted"):
+            mask = ~mask
+        if on("dim-ignored"):
+            dim = -1
+        if on("over-queries"):
+            dim = max(-2, -scores.ndim)
+        if on("over-the-first-axis"):
+            dim = 0
+        given, mask = mask, mask.expand_as(scores)
+        if on("scores-overwritten"):
+            scores[~mask] = -math.inf
+        weights = _mask_weights(on, _softmax(on, _filled(on, scores, mask), dim), mask, dim)
+        if on("empty-row-not-zeroed"):
+            return weights
+        some = mask.any(dim=dim, keepdim=True)
+        if on("zeroed-unless-all-allowed"):
+            some = mask.all(dim=dim, keepdim=True)
+        if on("empty-rows-along-the-last-axis"):
+            some = mask.any(dim=-1, keepdim=True)
+        if on("mask-not-expanded"):
+            some = given.any(dim=dim, keepdim=True)
+        return weights.masked_fill(~some, 0.0)
+
+    return block
+
+
+def _filled(on: On, scores: Any, mask: Any) -> Any:
+    if on("finite-number-added"):
+        return scores - 1e9 * (~mask).to(scores.dtype)
+    if on("mask-added"):
+        return scores + mask.to(scores.dtype)
+    if on("infinity-added"):
+        return scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)
+    fills = {
+        "zero-before-softmax": 0.0,
+        "plus-infinity": math.inf,
+        "finite-fill": -1e9,
+        "lowest-finite-fill": torch.finfo(scores.dtype).min,
+    }
+    fill = next((value for name, value in fills.items() if on(name)), -math.inf)
+    after = (
+        "mask-ignored",
+        "zero-after-softmax",
+        "renormalised-after-softmax",
+        "minus-infinity-after-softmax",
+    )
+    return scores if any(map(on, after)) else scores.masked_fill(~mask, fill)
+
+
+def _softmax(on: On, scores: Any, dim: int) -> Any:
+    if on("no-softmax"):
+        return scores
+    if on("log-weights"):
+        return torch.log_softmax(scores, dim=dim)
+    if on("no-maximum") or on("one-maximum-for-all"):
+        raised = (scores - scores.max()).exp() if on("one-maximum-for-all") else scores.exp()
+        return raised / raised.sum(dim=dim, keepdim=True)
+    if on("not-normalised"):
+        return scores.exp()
+    return torch.softmax(scores, dim=dim)
+
+
+def _mask_weights(on: On, weights: Any, mask: Any, dim: int) -> Any:
+    if on("zero-after-softmax"):
+        return weights * mask
+    if on("renormalised-after-softmax"):
+        weights = weights * mask
+        total = weights.sum(dim=dim, keepdim=True)
+        return weights / (total if on("empty-row-not-zeroed") else total.clamp(min=1e-12))
+    if on("minus-infinity-after-softmax"):
+        return weights.masked_fill(~mask, -math.inf)
+    return weights
+
+
+@right("6.3")
+def softmax_without_nan(scores: Any, mask: Any, dim: int = -1) -> Any:
+    return torch.where(mask, scores, float("-inf")).softmax(dim).nan_to_num(0.0)
+
+
+@right("6.3")
+def softmax_by_exponentials(scores: Any, mask: Any, dim: int = -1) -> Any:
+    hidden = scores.masked_fill(~mask, -math.inf)
+    top = hidden.amax(dim=dim, keepdim=True).detach()
+    raised = (hidden - top.masked_fill(top.isinf(), 0.0)).exp()
+    total = raised.sum(dim=dim, keepdim=True)
+    return raised / total.masked_fill(total == 0, 1.0)
+
+
+@right("6.3")
+def softmax_in_double_precision(scores: Any, mask: Any, dim: int = -1) -> Any:
+    hidden = scores.double().masked_fill(~mask, -math.inf)
+    nothing = ~mask.expand_as(scores).any(dim, True)
+    return hidden.masked_fill(nothing, 0.0).softmax(dim).masked_fill(nothing, 0.0).to(scores.dtype)
+
+
+@right("6.3")
+def softmax_on_an_own_copy(scores: Any, mask: Any, dim: int = -1) -> Any:
+    mask = torch.broadcast_to(mask, scores.shape)
+    copy = scores.clone()
+    copy[~mask] = float("-inf")
+    weights = F.softmax(copy, dim=dim)
+    return torch.where(weights.isnan(), torch.zeros_like(weights), weights)
+
+
+@right("6.3")
+def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
+    hidden = scores.masked_fill(~mask, -math.inf)
+    total = hidden.logsumexp(dim=dim, keepdim=True)
+    return (hidden - total.masked_fill(total.isinf(), 0.0)).exp()
+
+
+@space(
+    "6.4",
+    Turn(
+        "shifted-left",
+        "shift",
+        "You move the targets to the left and put the start token at the end. Then every place holds "
+        "the word after the one it should write: the answer is in the question. Move to the right.",
+    ),
+    Turn(
+        "start-token-at-the-end",
+        "shift",
+        "The words stay where they are and the start token comes last. The model would be shown the "
+        "very word it has to write; the start token comes first and pushes all words one place on.",
+    ),
+    Turn(
+        "first-word-overwritten",
+        "shift",
+        "You put the start token in the place of the first word, and all others stay where they are. "
+        "Place t must hold the word before target t: it is the last word that goes, not the first.",
+    ),
+    Turn(
+        "last-word-comes-round",
+        "shift",
+        "Your words move in a circle: the last one comes back at the front, where the start token "
+        "should be.",
+    ),
+    Turn(
+        "sentences-shifted",
+        "shift",
+        "You shift along the batch: sentences move down by one instead of words to the right. The "
+        "sequence is the last axis.",
+    ),
+    Turn(
+        "shifted-by-two",
+        "shift",
+        "Your words move two places. When word t is to be written, word t - 1 is already there.",
+    ),
+    Turn(
+        "start-token-everywhere",
+        "shift",
+        "Every place holds the start token: while you move the words you overwrite the one that you "
+        "need next. Copy from the untouched targets.",
+    ),
+    Turn(
+        "nothing-moved",
+        "shift",
+        "You return the targets as they came. The decoder would see the word that it has to write.",
+    ),
+    Turn(
+        "nothing-dropped",
+        "length",
+        "Your result is one token longer than the targets: the start token comes in but the last word "
+        "stays. Input and target must have the same length.",
+    ),
+    Turn(
+        "nothing-put-in-front",
+        "length",
+        "Your result is one token shorter than the targets: a word goes but no start token comes in. "
+        "Input and target must have the same length.",
+    ),
+    Turn(
+        "zero-as-start-token",
+        "start",
+        "Your sentences begin with 0, whatever bos_id says. The first input is the start token that "
+        "is given.",
+    ),
+    Turn(
+        "one-as-start-token",
+        "start",
+        "Your sentences begin with 1, whatever bos_id says. The first input is the start token that "
+        "is given.",
+    ),
+    Turn(
+        "first-word-repeated",
+        "start",
+        "Your sentences begin with their own first word, which is then there twice. The first input "
+        "is the start token: before the first word nothing has been written.",
+    ),
+    Turn(
+        "batches-only",
+        "axes",
+        "Your code counts axes from the front and holds for (batch, seq) only. A single sentence, or "
+        "one more axis in front, should work too: count from the end.",
+    ),
+    Turn(
+        "floating-point",
+        "dtype",
+        "Your tokens come out as floating point numbers: a tensor of floats was put together with "
+        "them. Ids are integers; make the start column of the same kind as the targets.",
+    ),
+    Turn(
+        "always-int64",
+        "dtype",
+        "Your tokens come out as int64, whatever they were. Make the start column of the same dtype "
+        "as the targets.",
+    ),
+    Turn(
+        "targets-overwritten",
+        "in place",
+        "You write into the targets that you were given. The loss still needs them as they are: work "
+        "on a copy.",
+    ),
+)
+def shift_right(on: On) -> Any:
+    def block(targets: Any, bos_id: int) -> Any:
+        if on("zero-as-start-token") or on("one-as-start-token"):
+            bos_id = int(on("one-as-start-token"))
+        if on("batches-only") and targets.ndim != 2:
+            # What slices along axis 1 do: fail on a sentence, cut the wrong axis of nested batches.
+            start = torch.full_like(targets[:, :1], bos_id)
+            return torch.cat([start, targets[:, :-1]], dim=1)
+        start = torch.full_like(targets[..., :1], bos_id)
+        if on("first-word-repeated"):
+            start = targets[..., :1]
+        shifted = _shifted(on, targets, start)
+        if on("targets-overwritten") and shifted.shape == targets.shape:
+            targets.copy_(shifted)
+        if on("floating-point"):
+            return shifted.float()
+        return shifted.long() if on("always-int64") else shifted
+
+    return block
+
+
+def _shifted(on: On, targets: Any, start: Any) -> Any:
+    if on("shifted-left"):
+        return torch.cat([targets[..., 1:], start], dim=-1)
+    if on("start-token-at-the-end"):
+        return torch.cat([targets[..., :-1], start], dim=-1)
+    if on("first-word-overwritten"):
+        return torch.cat([start, targets[..., 1:]], dim=-1)
+    if on("last-word-comes-round"):
+        return targets.roll(1, dims=-1)
+    if on("sentences-shifted"):
+        shifted = targets.roll(1, dims=0)
+        shifted[:1] = start.flatten()[0]
+        return shifted
+    if on("shifted-by-two"):
+        return torch.cat([start, start, targets], dim=-1)[..., : targets.shape[-1]]
+    if on("start-token-everywhere"):
+        return start.expand_as(targets).clone()
+    if on("nothing-moved"):
+        return targets.clone()
+    if on("nothing-dropped"):
+        return torch.cat([start, targets], dim=-1)
+    if on("nothing-put-in-front"):
+        return targets[..., :-1]
+    return torch.cat([start, targets[..., :-1]], dim=-1)
+
+
+@right("6.4")
+def shifted_by_roll(targets: Any, bos_id: int) -> Any:
+    shifted = targets.roll(1, dims=-1)
+    shifted[..., 0] = bos_id
+    return shifted
+
+
+@right("6.4")
+def shifted_by_pad(targets: Any, bos_id: int) -> Any:
+    return F.pad(targets, (1, -1), value=bos_id)
+
+
+@right("6.4")
+def shifted_into_new(targets: Any, bos_id: int) -> Any:
+    shifted = torch.empty_like(targets)
+    shifted[..., 0] = bos_id
+    for t in range(1, targets.shape[-1]):
+        shifted[..., t] = targets[..., t - 1]
+    return shifted
+
+
+@right("6.4")
+def shifted_then_cut(targets: Any, bos_id: int) -> Any:
+    start = targets.new_full((*targets.shape[:-1], 1), bos_id)
+    return torch.cat((start, targets), -1)[..., :-1]
+
+
+@space(
+    "6.5",
+    Turn(
+        "mean-over-padding",
+        "mean",
+        "You divide by all places, padding included. The more padding a batch has, the smaller its "
+        "loss looks. Divide by the number of words.",
+    ),
+    Turn(
+        "summed",
+        "mean",
+        "You add up the losses of all words and do not divide. A longer batch would weigh more; the "
+        "mean over the words is asked for.",
+    ),
+    Turn(
+        "divided-by-sentences",
+        "mean",
+        "You divide by the number of sentences. Long sentences would then cost more; divide by the "
+        "number of words.",
+    ),
+    Turn(
+        "mean-of-sentence-means",
+        "mean",
+        "You take the mean of every sentence and then the mean of those. A word in a short sentence "
+        "would then count more than one in a long sentence; every word of the batch counts the same.",
+    ),
+    Turn(
+        "loss-per-token",
+        ALONE,
+        "You return one loss for every token. One number is asked for: the mean over all words.",
+    ),
+    Turn(
+        "loss-per-sentence",
+        ALONE,
+        "You return one loss for every sentence. One number is asked for: the mean over all words of "
+        "the batch.",
+    ),
+    Turn(
+        "with-an-axis-left",
+        ALONE,
+        "Your loss is a tensor with an axis of size one. A plain number in a tensor without axes is "
+        "asked for; look for an axis that was kept.",
+    ),
+    Turn(
+        "perplexity",
+        ALONE,
+        "You return the exponential of the loss. That is the perplexity; the loss is what stands in "
+        "the exponent.",
+    ),
+    Turn(
+        "padding-counted",
+        "padding",
+        "Padding counts as a word to be predicted in your loss: pad_id makes no difference. The model "
+        "would be praised for writing padding.",
+    ),
+    Turn(
+        "zero-taken-for-padding",
+        "padding",
+        "You leave out token 0, whatever pad_id says. In another vocabulary 0 is a word; compare with "
+        "the id that is given.",
+    ),
+    Turn(
+        "only-padding-counted",
+        ALONE,
+        "You count padding and leave out the words: your mask is the wrong way round.",
+    ),
+    Turn(
+        "padding-looked-up",
+        "padding",
+        "You look up the probability of every target, padding too, before you leave padding out. "
+        "Where its id is not in the vocabulary (-100), there is nothing to look up.",
+    ),
+    Turn(
+        "padding-indexed",
+        "padding",
+        "You use every target as an index, padding too, before you leave padding out. Where its id is "
+        "not in the vocabulary (-100), there is nothing to find.",
+    ),
+    Turn(
+        "logits-zeroed-at-padding",
+        ALONE,
+        "You set the logits at padding to zero and count them. Equal logits are a guess like any "
+        "other, and it costs the log of the vocabulary. It is the loss of these places that must go.",
+    ),
+    Turn(
+        "first-token-left-out",
+        "padding",
+        "You leave the first token of every sentence out. Its prediction, from the start token, "
+        "counts like all others.",
+    ),
+    Turn(
+        "last-token-left-out",
+        ALONE,
+        "You leave the last token of every sentence out. Every target that is not padding counts.",
+    ),
+    Turn(
+        "shifted-once-more",
+        "padding",
+        "You compare each prediction with the target after it. Inputs were shifted right before the "
+        "model saw them, so logits and targets already belong together place by place.",
+    ),
+    Turn(
+        "smoothing-ignored",
+        "smoothing",
+        "The argument smoothing makes no difference in your loss. Part of the target's probability "
+        "should be spread over the vocabulary.",
+    ),
+    Turn(
+        "spread-over-the-others",
+        "smoothing",
+        "You spread the smoothing over all words but the target. Here, as in torch, the target gets "
+        "its even share of it too: it is spread over the whole vocabulary.",
+    ),
+    Turn(
+        "spread-over-all-but-padding",
+        "smoothing",
+        "You leave both the target and the padding token out when you spread the smoothing. Here, as "
+        "in torch, every entry of the vocabulary gets the same share.",
+    ),
+    Turn(
+        "target-keeps-everything",
+        "smoothing",
+        "You add the smoothing on top: the target keeps its full weight, and the shares sum to more "
+        "than one. What the others get must be taken from the target.",
+    ),
+    Turn(
+        "shares-exchanged",
+        "smoothing",
+        "The target gets the share `smoothing` and the rest is spread: just the other way round.",
+    ),
+    Turn(
+        "spread-summed",
+        ALONE,
+        "Every word of the vocabulary gets the whole share `smoothing` in your loss. It must be "
+        "divided among them.",
+    ),
+    Turn(
+        "only-the-target-reduced",
+        ALONE,
+        "You take the smoothing away from the target and give it to nobody. The shares must still sum "
+        "to one.",
+    ),
+    Turn(
+        "kl-divergence",
+        ALONE,
+        "You compute the divergence from the smoothed target, which is the cross-entropy less a "
+        "constant. Gradients are the same, the loss is not: asked for is the cross-entropy itself.",
+    ),
+    Turn(
+        "smoothing-counts-padding",
+        "smoothing",
+        "Padding is left out of the target's part of your loss, but not of the part that is spread "
+        "over the vocabulary. Both are means over words only.",
+    ),
+    Turn(
+        "sign-forgotten",
+        "log",
+        "Your loss is negative: training would make it worse. The loss is minus the log of the "
+        "probability.",
+    ),
+    Turn(
+        "no-softmax",
+        "log",
+        "You use logits as if they were log-probabilities. They still have to be normalised over the "
+        "vocabulary.",
+    ),
+    Turn(
+        "no-log",
+        ALONE,
+        "You average probabilities, not their logarithms. The loss is minus the log of the "
+        "probability of the target.",
+    ),
+    Turn(
+        "softmax-twice",
+        "log",
+        "You apply softmax and then a loss that applies it again. Probabilities lie between 0 and 1, "
+        "so the second one makes them all nearly equal. The loss wants logits.",
+    ),
+    Turn(
+        "log-of-softmax",
+        "log",
+        "You take the log of a softmax. A probability that rounds to zero has the log minus infinity: "
+        "at large logits the loss is no number any more. There is one step that does both safely.",
+    ),
+    Turn(
+        "log-of-clamped-softmax",
+        "log",
+        "You keep the log away from zero by a small number. That caps the loss: however wrong the "
+        "model is, it pays no more, and gets no gradient. There is one step that does both safely.",
+    ),
+    Turn(
+        "log-base-2",
+        ALONE,
+        "Your logarithm has base 2, which gives bits. The cross-entropy here uses the natural "
+        "logarithm.",
+    ),
+    Turn(
+        "softmax-over-positions",
+        ALONE,
+        "Your softmax runs over the positions of the sentence. Words of the vocabulary compete with "
+        "each other, and they are the last axis.",
+    ),
+    Turn(
+        "nan-without-words",
+        "empty",
+        "A batch of nothing but padding gives NaN: zero divided by zero words. Its loss should be 0.",
+    ),
+    Turn(
+        "batches-only",
+        "axes",
+        "Your code takes logits apart into (batch, seq, vocab). A single sentence, or one more axis "
+        "in front, should work too.",
+    ),
+    Turn(
+        "classes-on-axis-one",
+        "axes",
+        "You move the vocabulary to axis 1, which fits (batch, seq, vocab) only. A single sentence, "
+        "or one more axis in front, should work too.",
+    ),
+    Turn(
+        "contiguous-only",
+        "axes",
+        "Your code reshapes with view, which refuses a tensor that was transposed before. There is a "
+        "method that copies where it must.",
+    ),
+    Turn(
+        "detached",
+        ALONE,
+        "Your loss is a new tensor, cut off from the logits (item, detach, numpy): nothing can be "
+        "learned from it. Compute with the tensors that you were given.",
+    ),
+    Turn(
+        "plain-number",
+        ALONE,
+        "You return a plain Python number. It knows nothing of where it came from, so there are no "
+        "gradients: return the tensor.",
+    ),
+    Turn(
+        "always-float32",
+        ALONE,
+        "Your loss is float32 whatever the logits are. Keep the dtype that comes in.",
+    ),
+    Turn(
+        "targets-overwritten",
+        ALONE,
+        "You write into the targets that you were given, to get padding out of the way. The caller "
+        "still needs them: work on a copy.",
+    ),
+)
+def sequence_loss(on: On) -> Any:
+    def block(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+        if on("batches-only"):
+            _, _, _ = logits.shape
+        if on("classes-on-axis-one"):
+            logits = logits.transpose(1, 2).transpose(1, 2)
+        if on("contiguous-only"):
+            logits.view(-1, logits.shape[-1])
+        if on("detached"):
+            logits = logits.detach()
+        if on("always-float32"):
+            logits = logits.float()
+        if on("first-token-left-out"):
+            logits, targets = logits[..., 1:, :], targets[..., 1:]
+        if on("last-token-left-out"):
+            logits, targets = logits[..., :-1, :], targets[..., :-1]
+        if on("shifted-once-more"):
+            logits, targets = logits[..., :-1, :], targets[..., 1:]
+        real = targets != pad_id
+        if on("padding-counted") or on("logits-zeroed-at-padding"):
+            if on("logits-zeroed-at-padding"):
+                logits, targets = logits * real[..., None], targets.where(real, 0)
+            real = torch.ones_like(real)
+        if on("zero-taken-for-padding"):
+            real = targets != 0
+        if on("only-padding-counted"):
+            real = ~real
+        if on("padding-indexed") and not -logits.shape[-1] <= pad_id < logits.shape[-1]:
+            raise IndexError
+        chosen = targets if on("padding-looked-up") else targets.where(real, 0)
+        if on("targets-overwritten"):
+            targets.masked_fill_(~real, 0)
+        losses = _losses(on, _log_probabilities(on, logits), chosen, pad_id, smoothing, real)
+        losses = losses.where(real, 0.0)
+        if on("sign-forgotten"):
+            losses = -losses
+        loss = _mean(on, losses, real)
+        return loss.item() if on("plain-number") and loss.numel() == 1 else loss
+
+    return block
+
+
+def _log_probabilities(on: On, logits: Any) -> Any:
+    if on("no-softmax"):
+        return logits
+    if on("no-log"):
+        return logits.softmax(dim=-1)
+    if on("softmax-twice"):
+        return logits.softmax(dim=-1).log_softmax(dim=-1)
+    if on("log-of-softmax"):
+        return logits.softmax(dim=-1).log()
+    if on("log-of-clamped-softmax"):
+        return logits.softmax(dim=-1).clamp(min=1e-9).log()
+    if on("softmax-over-positions"):
+        return logits.log_softmax(dim=-2)
+    return logits.log_softmax(dim=-1) / (math.log(2) if on("log-base-2") else 1.0)
+
+
+def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real: Any) -> Any:
+    vocab = logs.shape[-1]
+    target = -logs.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    if not smoothing or on("smoothing-ignored"):
+        return target
+    spread, share = -logs.mean(dim=-1), 1 - smoothing
+    if on("spread-over-the-others"):
+        spread = (-logs.sum(dim=-1) - target) / (vocab - 1)
+    if on("spread-over-all-but-padding"):
+        spread = (-logs.sum(dim=-1) - target + logs[..., pad_id]) / (vocab - 2)
+    if on("target-keeps-everything"):
+        share = 1.0
+    if on("shares-exchanged"):
+        share, smoothing = smoothing, 1 - smoothing
+    if on("spread-summed"):
+        spread = -logs.sum(dim=-1)
+    if on("only-the-target-reduced"):
+        spread = torch.zeros_like(spread)
+    if on("smoothing-counts-padding"):
+        spread = (spread.sum() / real.sum().clamp(min=1)).expand_as(spread)
+    losses = share * target + smoothing * spread
+    if on("kl-divergence"):
+        even = smoothing / vocab
+        peak = 1 - smoothing + even
+        losses = losses + peak * math.log(peak) + (vocab - 1) * even * math.log(even)
+    return losses
+
+
+def _mean(on: On, losses: Any, real: Any) -> Any:
+    count = real.sum()
+    if on("mean-over-padding"):
+        return losses.mean()
+    if on("summed"):
+        return losses.sum()
+    if on("divided-by-sentences"):
+        return losses.sum() / real.shape[0]
+    if on("mean-of-sentence-means"):
+        return (losses.sum(dim=-1) / real.sum(dim=-1).clamp(min=1)).mean()
+    if on("loss-per-token"):
+        return losses
+    if on("loss-per-sentence"):
+        return losses.sum(dim=-1) / real.sum(dim=-1).clamp(min=1)
+    loss = losses.sum() / (count if on("nan-without-words") else count.clamp(min=1))
+    if on("with-an-axis-left"):
+        return loss[None]
+    return loss.exp() if on("perplexity") else loss
+
+
+@right("6.5")
+def loss_by_cross_entropy(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    if (targets == pad_id).all():
+        return logits.sum() * 0.0
+    return F.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), ignore_index=pad_id, label_smoothing=smoothing
+    )
+
+
+@right("6.5")
+def loss_by_words(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    real = targets != pad_id
+    if not real.any():
+        return logits.new_zeros(())
+    scores, words = logits[real], targets[real]
+    target = scores[torch.arange(len(words)), words]
+    return (scores.logsumexp(-1) - (1 - smoothing) * target - smoothing * scores.mean(-1)).mean()
+
+
+@right("6.5")
+def loss_by_distribution(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    vocab = logits.shape[-1]
+    real = (targets != pad_id).to(logits.dtype)
+    wanted = F.one_hot(targets.masked_fill(targets == pad_id, 0), vocab).to(logits.dtype)
+    wanted = wanted * (1 - smoothing) + smoothing / vocab
+    losses = -torch.einsum("...v,...v->...", wanted, F.log_softmax(logits, -1))
+    return (losses * real).sum() / max(real.sum().item(), 1.0)
+
+
+@right("6.5")
+def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    total, count = logits.sum().double() * 0.0, 0
+    rows = logits.double().reshape(-1, logits.shape[-1])
+    for row, target in zip(rows, targets.reshape(-1).tolist(), strict=True):
+        if target != pad_id:
+            logs = row - row.logsumexp(0)
+            total = total - (1 - smoothing) * logs[target] - smoothing * logs.mean()
+            count += 1
+    return (total / max(count, 1)).to(logits.dtype)
+
+
+@space(
+    "6.6",
+    Turn(
+        "no-causal-mask",
+        "causal",
+        "Your block looks ahead: no causal mask is applied. In training it would read the word that "
+        "it has to predict, and at inference there is nothing to read.",
+    ),
+    Turn(
+        "hides-itself",
+        "causal",
+        "A word may not look at itself in your block. The diagonal belongs to what it may see.",
+    ),
+    Turn(
+        "causal-mask-inverted",
+        "causal",
+        "You hide the past and show the future: the causal mask is used the wrong way round. Here "
+        "True means that one may look.",
+    ),
+    Turn(
+        "causal-mask-transposed",
+        "causal",
+        "Your triangle is turned over: every word sees itself and what comes after it. Rows are "
+        "queries and columns are keys.",
+    ),
+    Turn(
+        "causal-only-without-mask",
+        "causal",
+        "As soon as a mask is given, it takes the place of the causal one, and the block looks ahead. "
+        "Both must hold at once.",
+    ),
+    Turn(
+        "causal-only-with-mask",
+        "causal",
+        "You apply the causal mask only when another mask is given. Without one the block looks ahead.",
+    ),
+    Turn(
+        "mask-ignored",
+        "mask",
+        "The mask that is given makes no difference: padding is looked at. A key must be allowed by "
+        "the causal mask and by this one.",
+    ),
+    Turn(
+        "or-instead-of-and",
+        "mask",
+        "A key that one of the two masks allows is seen in your block (adding booleans does the same "
+        "as or). It must be allowed by both.",
+    ),
+    Turn(
+        "mask-inverted",
+        "mask",
+        "You turn the given mask round, so padding is seen and words are hidden. True already means "
+        "that one may look.",
+    ),
+    Turn(
+        "mask-on-rows",
+        "mask",
+        "You exchange the axes of the given mask and hide what padding looks at. It is the columns, "
+        "what is looked at, that must be hidden.",
+    ),
+    Turn(
+        "exactly-one-mask",
+        ALONE,
+        "A key is seen where exactly one of the two masks allows it. It must be allowed by both.",
+    ),
+    Turn(
+        "always-pre-norm",
+        "structure",
+        "Your block is pre-norm whatever norm_first says. With norm_first=False the sum is normalised.",
+    ),
+    Turn(
+        "always-post-norm",
+        "structure",
+        "Your block is post-norm whatever norm_first says. With norm_first=True, which is the "
+        "default, only what the sublayer sees is normalised.",
+    ),
+    Turn(
+        "norm-order-exchanged",
+        "structure",
+        "norm_first is the wrong way round: True should give pre-norm, False post-norm.",
+    ),
+    Turn(
+        "normalised-residual",
+        "structure",
+        "The path around the sublayer carries normalised numbers: you add to norm(x) instead of x. In "
+        "pre-norm only the sublayer sees the normalised version.",
+    ),
+    Turn(
+        "norm-after-the-sublayer",
+        "structure",
+        "You normalise what the sublayer returns, and add that. In pre-norm its input is normalised, "
+        "in post-norm the sum.",
+    ),
+    Turn(
+        "no-norm",
+        "structure",
+        "Your block normalises nothing: both norms are unused.",
+    ),
+    Turn(
+        "no-residual-around-attention",
+        "structure",
+        "What attention returns replaces x instead of being added to it. The residual path around the "
+        "first sublayer is missing.",
+    ),
+    Turn(
+        "no-residual-around-feed-forward",
+        "structure",
+        "What the feed-forward layer returns replaces x instead of being added to it. The residual "
+        "path around the second sublayer is missing.",
+    ),
+    Turn(
+        "no-residual",
+        "structure",
+        "Neither sublayer has a residual path: what they return replaces x instead of being added to "
+        "it.",
+    ),
+    Turn(
+        "one-norm-for-both",
+        "structure",
+        "Both sublayers use norm_1. Each has a norm of its own, with its own gain and bias.",
+    ),
+    Turn(
+        "norms-exchanged",
+        "structure",
+        "norm_2 is used for attention and norm_1 for the feed-forward layer. They belong to the "
+        "sublayers in the order of their names.",
+    ),
+    Turn(
+        "feed-forward-first",
+        "structure",
+        "The feed-forward layer comes before attention in your block. First the words look at each "
+        "other, then each thinks about what it saw.",
+    ),
+    Turn(
+        "no-feed-forward",
+        "structure",
+        "Your block ends after attention: the feed-forward layer is missing.",
+    ),
+    Turn(
+        "no-attention",
+        ALONE,
+        "Your block has no attention: words go through the feed-forward layer alone.",
+    ),
+    Turn(
+        "attention-twice",
+        ALONE,
+        "Your second sublayer is attention again. It should be the feed-forward layer.",
+    ),
+    Turn(
+        "side-by-side",
+        "structure",
+        "Both sublayers see the x that came in. The second one should go on with the result of the "
+        "first.",
+    ),
+    Turn(
+        "attention-forgotten-by-residual",
+        ALONE,
+        "The second residual path goes back to the x that came in, and what attention found reaches "
+        "the result through the feed-forward layer only. Add to the result of the first sublayer.",
+    ),
+    Turn(
+        "raw-keys-and-values",
+        "structure",
+        "Only the query is normalised in your attention, keys and values are not. All three are the "
+        "same tensor in self-attention.",
+    ),
+    Turn(
+        "raw-values",
+        ALONE,
+        "Query and key are normalised in your attention, the values are not. All three are the same "
+        "tensor in self-attention.",
+    ),
+    Turn(
+        "norm-at-the-end",
+        "structure",
+        "You normalise once more at the end. A block leaves its sum as it is; in a pre-norm stack one "
+        "norm follows after the last block.",
+    ),
+    Turn(
+        "weights-returned-too",
+        ALONE,
+        "You return the attention weights together with the result. One tensor is asked for, and it "
+        "goes into the next block.",
+    ),
+    Turn(
+        "mask-of-a-wrong-length",
+        ALONE,
+        "Your causal mask does not have the length of the sequence: another axis of x was measured. "
+        "The sequence is the axis before the last.",
+    ),
+    Turn(
+        "weights-taken-for-output",
+        ALONE,
+        "Attention returns two things, the output and the weights. You went on with the pair, or with "
+        "the weights, instead of the output.",
+    ),
+    Turn(
+        "detached",
+        ALONE,
+        "What attention returns is cut off (detach, .data, no_grad), so its parameters learn nothing.",
+    ),
+    Turn(
+        "x-overwritten",
+        ALONE,
+        "You add to x in place, so the caller's tensor changes, and autograd refuses it. Make a new "
+        "tensor of the sum.",
+    ),
+)
+def causal_block(on: On) -> Any:
+    class Block(CausalBlock):
+        def forward(self, x: Any, mask: Any = None) -> Any:
+            first = self.norm_first
+            if on("always-pre-norm") or on("always-post-norm"):
+                first = on("always-pre-norm")
+            if on("norm-order-exchanged"):
+                first = not first
+            allowed = _allowed(on, x, mask)
+
+            def attend(y: Any, raw: Any) -> Any:
+                k = raw if on("raw-keys-and-values") else y
+                v = raw if on("raw-values") else k
+                output, _ = self.attention(y, k, v, allowed)
+                if on("weights-taken-for-output"):
+                    raise TypeError
+                return output.detach() if on("detached") else output
+
+            def think(y: Any, raw: Any) -> Any:
+                return self.feed_forward(y)
+
+            steps = [(attend, self.norm_1), (think, self.norm_2)]
+            if on("one-norm-for-both"):
+                steps[1] = (think, self.norm_1)
+            if on("norms-exchanged"):
+                steps = [(attend, self.norm_2), (think, self.norm_1)]
+            if on("feed-forward-first"):
+                steps.reverse()
+            if on("no-feed-forward"):
+                steps = steps[:1]
+            if on("no-attention"):
+                steps = steps[1:]
+            if on("attention-twice"):
+                steps[1] = (attend, steps[1][1])
+            start, last = x, x
+            for sublayer, norm in steps:
+                last = _step(on, x, sublayer, norm, first, sublayer is attend)
+                if on("side-by-side"):
+                    x = x + _step(on, start, sublayer, norm, first, False) - start
+                    continue
+                if on("attention-forgotten-by-residual") and sublayer is think:
+                    last = last - x + start if first else norm(start + think(x, x))
+                x = last
+            if on("x-overwritten") and x.shape == start.shape:
+                start += x - start
+            if on("norm-at-the-end"):
+                x = self.norm_2(x)
+            return (x, x) if on("weights-returned-too") else x
+
+    return Block
+
+
+def _allowed(on: On, x: Any, mask: Any) -> Any:
+    allowed = causal(x.shape[-1 if on("mask-of-a-wrong-length") else -2])
+    if on("hides-itself"):
+        allowed = allowed.tril(-1)
+    if on("causal-mask-inverted"):
+        allowed = ~allowed
+    if on("causal-mask-transposed"):
+        allowed = allowed.mT
+    everything = torch.ones_like(allowed)
+    if mask is None:
+        return everything if on("no-causal-mask") or on("causal-only-with-mask") else allowed
+    if on("no-causal-mask") or on("causal-only-without-mask"):
+        allowed = everything
+    if on("mask-ignored"):
+        return allowed
+    if on("mask-inverted"):
+        mask = ~mask
+    if on("mask-on-rows"):
+        mask = mask.mT
+    if on("or-instead-of-and"):
+        return allowed | mask
+    return allowed ^ mask if on("exactly-one-mask") else allowed & mask
+
+
+def _step(on: On, x: Any, sublayer: Any, norm: Any, first: bool, attention: bool) -> Any:
+    side = "attention" if attention else "feed-forward"
+    y = norm(x) if first and not on("no-norm") and not on("norm-after-the-sublayer") else x
+    result = sublayer(y, x)
+    if on("norm-after-the-sublayer"):
+        return x + norm(result)
+    if not (on("no-residual") or on(f"no-residual-around-{side}")):
+        result = result + (y if on("normalised-residual") else x)
+    return result if first or on("no-norm") else norm(result)
+
+
+@right("6.6")
+class CausalBlockByHand(CausalBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        length = x.size(1)
+        allowed = torch.tril(torch.ones(length, length, dtype=torch.bool, device=x.device))[None, None]
+        if mask is not None:
+            allowed = torch.logical_and(allowed, mask)
+        if self.norm_first:
+            y = self.norm_1(x)
+            x = x + self.attention(y, y, y, mask=allowed)[0]
+            return x + self.feed_forward(self.norm_2(x))
+        x = self.norm_1(x + self.attention(x, x, x, allowed)[0])
+        return self.norm_2(x + self.feed_forward(x))
+
+
+@right("6.6")
+class CausalBlockByBuiltIn(CausalBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        def attend(y: Any) -> Any:
+            attention = self.attention
+            q, k, v = (
+                w(y).unflatten(-1, (attention.n_heads, -1)).transpose(1, 2)
+                for w in (attention.w_q, attention.w_k, attention.w_v)
+            )
+            allowed = causal(y.shape[1]).to(y.device) * (True if mask is None else mask)
+            output = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+            return attention.w_o(output.transpose(1, 2).flatten(2))
+
+        residual = pre_norm if self.norm_first else post_norm
+        return residual(residual(x, attend, self.norm_1), self.feed_forward, self.norm_2)
+
+
+@right("6.6")
+class CausalBlockWordByWord(CausalBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        batch, length, _ = x.shape
+        square = torch.ones(length, length, dtype=torch.bool) if mask is None else mask
+        square = square.expand(batch, self.attention.n_heads, length, length)
+        y = self.norm_1(x) if self.norm_first else x
+        seen = [
+            self.attention(
+                y[:, t : t + 1], y[:, : t + 1], y[:, : t + 1], square[:, :, t : t + 1, : t + 1]
+            )[0]
+            for t in range(length)
+        ]
+        x = x + torch.cat(seen, dim=1)
+        if self.norm_first:
+            return x + self.feed_forward(self.norm_2(x))
+        x = self.norm_1(x)
+        return self.norm_2(x + self.feed_forward(x))
