@@ -1,0 +1,1772 @@
+"""Wrong turns of week 5: norms, residual paths, the feed-forward layer and the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_transformer.encoder import Encoder, EncoderBlock
+
+# What layer norm and batch norm have in common: the divisor, gain and bias, gradients, dtypes.
+_COMMON = (
+    Turn(
+        "unbiased-variance",
+        "variance",
+        "Your variance is the unbiased one, which divides by one less than the number of values. "
+        "`var` and `std` do that unless told otherwise; a norm uses the biased variance, the plain "
+        "mean of the squared distances.",
+    ),
+    Turn(
+        "sum-of-squares",
+        "variance",
+        "You divide by the root of the summed squares. The variance is their mean: without dividing "
+        "by the number of values, results shrink as there are more of them.",
+    ),
+    Turn(
+        "mean-absolute-distance",
+        ALONE,
+        "You measure the spread by the mean absolute distance from the mean. The norm uses the "
+        "standard deviation, which squares the distances before it averages them.",
+    ),
+    Turn(
+        "eps-outside-root",
+        "root",
+        "You add eps to the standard deviation, after the root. It belongs to the variance, under the"
+        " root: where all values are nearly equal the two differ a lot.",
+    ),
+    Turn(
+        "eps-on-std-under-root",
+        ALONE,
+        "You take the root of the standard deviation plus eps, so there are two roots. Eps is added "
+        "to the variance, and one root is taken of that sum.",
+    ),
+    Turn(
+        "no-root",
+        "root",
+        "You divide by the variance itself. Its unit is the square of that of x; look for the root in"
+        " the formula.",
+    ),
+    Turn(
+        "squared-not-rooted",
+        ALONE,
+        "You divide by the square of the variance plus eps. The exponent should undo a square, not "
+        "add another one.",
+    ),
+    Turn(
+        "multiplied-by-std",
+        ALONE,
+        "You multiply by the standard deviation where you should divide by it, or divide by a "
+        "reciprocal root. Large values become larger still.",
+    ),
+    Turn(
+        "eps-added-to-quotient",
+        ALONE,
+        "You add eps to the normalised value, not to what you divide by. Eps is there to keep the "
+        "divisor away from zero; check your brackets.",
+    ),
+    Turn(
+        "no-eps",
+        "eps",
+        "Eps is missing. Where all values are equal the variance is zero, and dividing by its root "
+        "gives NaN or infinity.",
+    ),
+    Turn(
+        "eps-ignored",
+        "eps",
+        "You use 1e-5 whatever the caller asks for. The argument eps should decide; 1e-5 is only what"
+        " it is when nothing is given.",
+    ),
+    Turn(
+        "eps-hard-coded-too-small",
+        ALONE,
+        "You use an eps of your own that is much smaller than the one that is given or the default. "
+        "Where values hardly differ that blows them up: use the argument.",
+    ),
+    Turn(
+        "gain-ignored",
+        "gain",
+        "The gain is not used. After normalising, every feature is multiplied by its own gain, so "
+        "that the model can undo the norm where that helps.",
+    ),
+    Turn(
+        "one-gain-for-all",
+        "gain",
+        "You multiply all features by one number, the mean of the gains. Every feature has a gain of "
+        "its own.",
+    ),
+    Turn(
+        "first-gain-for-all",
+        ALONE,
+        "You multiply all features by the first gain. Every feature has a gain of its own.",
+    ),
+    Turn(
+        "gain-plus-one",
+        ALONE,
+        "You multiply by one plus the gain. Some libraries store their gains that way; here the gain "
+        "is the factor itself.",
+    ),
+    Turn(
+        "gain-after-bias",
+        ALONE,
+        "You add the bias before you multiply by the gain, so the bias is scaled too. The bias is the"
+        " last thing that happens.",
+    ),
+    Turn(
+        "gain-and-bias-swapped",
+        ALONE,
+        "Gain and bias have changed places: you multiply by the bias and add the gain. Look at the "
+        "order of the arguments.",
+    ),
+    Turn(
+        "bias-ignored",
+        "bias",
+        "The bias is not added. Without it every normalised feature stays centred on zero.",
+    ),
+    Turn(
+        "bias-subtracted",
+        ALONE,
+        "You subtract the bias. It is added, after the gain.",
+    ),
+    Turn(
+        "statistics-detached",
+        "gradient",
+        "The values are right, but mean and variance are cut off from the gradient (detach, no_grad "
+        "or .data). They depend on x too, so gradients must flow through them.",
+    ),
+    Turn(
+        "variance-detached",
+        ALONE,
+        "The values are right, but no gradient flows through the divisor (detach, no_grad, .data or "
+        ".item()). The variance depends on x too.",
+    ),
+    Turn(
+        "mean-detached",
+        ALONE,
+        "The values are right, but no gradient flows through the mean (detach, no_grad, .data or "
+        ".item()). It depends on x too.",
+    ),
+    Turn(
+        "x-detached",
+        ALONE,
+        "The values are right, but x is cut off from the result: gain and bias get gradients, x gets "
+        "none. Look for detach, .data, no_grad or a new tensor made from numbers.",
+    ),
+    Turn(
+        "result-detached",
+        "gradient",
+        "The values are right, but the result has no gradient at all. Look for detach, .data, "
+        "no_grad, numpy, or a new tensor made from numbers.",
+    ),
+    Turn(
+        "float32-result",
+        ALONE,
+        "Your result is always float32. A block keeps the dtype of its input: nothing in it should "
+        "name a dtype.",
+    ),
+    Turn(
+        "float32-inside",
+        ALONE,
+        "You compute in float32 and turn the result back, which throws away half of the digits of "
+        "float64 inputs. Work in the dtype that x comes in.",
+    ),
+    Turn(
+        "x-changed-in-place",
+        "in place",
+        "You change x itself (-=, sub_ or an assignment to x[...]). The caller still needs it: make a"
+        " new tensor.",
+    ),
+)
+
+
+def _float32(on: On, *tensors: Any) -> Any:
+    return (t.float() for t in tensors) if on("float32-result") or on("float32-inside") else tensors
+
+
+def _spread(on: On, squares: Any, variance: Any, count: Any, axes: Any) -> Any:
+    """Change a variance by the wrong turns about it; the squares hold zero where nothing counts."""
+    if on("unbiased-variance"):
+        return variance * count / (count - 1)
+    if on("sum-of-squares"):
+        return variance * count
+    if on("mean-absolute-distance"):
+        return (squares.sqrt().sum(dim=axes, keepdim=True) / count).square()
+    return variance
+
+
+def _finish(on: On, centred: Any, variance: Any, gain: Any, bias: Any, eps: float) -> Any:
+    """Divide, scale and shift."""
+    if on("eps-ignored"):
+        eps = 1e-5
+    if on("eps-hard-coded-too-small"):
+        eps = 1e-8
+    if on("no-eps"):
+        eps = 0.0
+    if on("statistics-detached") or on("variance-detached"):
+        variance = variance.detach()
+    divisor = (variance + eps).sqrt()
+    if on("eps-outside-root"):
+        divisor = variance.sqrt() + eps
+    if on("eps-on-std-under-root"):
+        divisor = (variance.sqrt() + eps).sqrt()
+    if on("no-root"):
+        divisor = variance + eps
+    if on("squared-not-rooted"):
+        divisor = (variance + eps) ** 2
+    if on("multiplied-by-std"):
+        divisor = 1 / divisor
+    result = centred / divisor
+    if on("eps-added-to-quotient"):
+        result = centred / variance.sqrt() + eps
+    if on("gain-and-bias-swapped"):
+        gain, bias = bias, gain
+    if on("one-gain-for-all"):
+        gain = gain.mean()
+    if on("first-gain-for-all"):
+        gain = gain[0]
+    if on("gain-plus-one"):
+        gain = 1 + gain
+    if on("gain-ignored"):
+        gain = 1.0
+    if on("bias-subtracted"):
+        bias = -bias
+    if on("bias-ignored"):
+        bias = 0.0
+    result = (result + bias) * gain if on("gain-after-bias") else result * gain + bias
+    return result.detach() if on("result-detached") else result
+
+
+@space(
+    "5.1",
+    *_COMMON,
+    Turn(
+        "over-the-words",
+        "axes",
+        "You take mean and variance over the words of a sentence. Layer norm looks at one word at a "
+        "time, over its features: the last axis.",
+    ),
+    Turn(
+        "over-the-batch",
+        ALONE,
+        "You take mean and variance over the first axis. For a batch that mixes sentences; layer norm"
+        " looks at one word at a time, over its features, the last axis.",
+    ),
+    Turn(
+        "over-words-and-features",
+        ALONE,
+        "You take one mean and one variance for a whole sentence. Layer norm has one of each for "
+        "every word: only the last axis is averaged.",
+    ),
+    Turn(
+        "over-everything",
+        "axes",
+        "You take one mean and one variance over all numbers of x. Then a word's result depends on "
+        "every other word; average over the features only, and keep that axis so that it broadcasts.",
+    ),
+    Turn(
+        "like-batch-norm",
+        "axes",
+        "You take mean and variance of every feature over all words: that is batch norm. Layer norm "
+        "averages over the features of one word.",
+    ),
+    Turn(
+        "second-axis",
+        ALONE,
+        "You name axis 1, which is the last axis only when there is no batch. Count from the end, so "
+        "that the same code works for any number of axes.",
+    ),
+    Turn(
+        "third-axis",
+        ALONE,
+        "You name axis 2, which exists only when x has a batch and a sequence axis. Count from the "
+        "end, so that the same code works for any number of axes.",
+    ),
+    Turn(
+        "averaged-axis-lost",
+        ALONE,
+        "Mean and variance have lost their last axis, so they do not line up with x: broadcasting "
+        "compares axes from the right. Keep the averaged axis with size one.",
+    ),
+    Turn(
+        "mean-not-subtracted",
+        "mean",
+        "You divide by the standard deviation but do not subtract the mean first. The features should"
+        " be centred on zero.",
+    ),
+    Turn(
+        "rms-norm",
+        ALONE,
+        "You divide by the root of the mean square, with no mean taken off anywhere: that is RMS "
+        "norm. Layer norm centres the features first and measures their spread around the mean.",
+    ),
+    Turn(
+        "spread-around-zero",
+        ALONE,
+        "You subtract the mean from x, but your variance is the mean square of the raw x. Variance is"
+        " the mean squared distance from the mean.",
+    ),
+)
+def layer_norm(on: On) -> Any:
+    def block(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+        dtype = x.dtype
+        raw, (x, gain, bias) = x, _float32(on, x, gain, bias)
+        x = x.detach() if on("x-detached") else x
+        axes: tuple[int, ...] = (-1,)
+        if on("over-the-words"):
+            axes = (-2,)
+        if on("over-the-batch"):
+            axes = (0,)
+        if on("over-words-and-features"):
+            axes = (-2, -1)
+        if on("over-everything"):
+            axes = tuple(range(x.ndim))
+        if on("like-batch-norm"):
+            axes = tuple(range(x.ndim - 1))
+        if on("second-axis"):
+            axes = (1,)
+        if on("third-axis"):
+            axes = (2,)
+        mean = x.mean(dim=axes, keepdim=not on("averaged-axis-lost"))
+        mean = mean.detach() if on("statistics-detached") or on("mean-detached") else mean
+        centred = raw.sub_(mean) if on("x-changed-in-place") else x - mean
+        around_zero = on("rms-norm") or on("spread-around-zero")
+        squares = (x if around_zero else centred).square()
+        count = x.numel() // mean.numel()
+        variance = squares.mean(dim=axes, keepdim=not on("averaged-axis-lost"))
+        variance = _spread(on, squares, variance, count, axes)
+        if on("mean-not-subtracted") or on("rms-norm"):
+            centred = x
+        result = _finish(on, centred, variance, gain, bias, eps)
+        return result.to(dtype) if on("float32-inside") else result
+
+    return block
+
+
+@right("5.1")
+def layer_norm_built_in(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+    return F.layer_norm(x, x.shape[-1:], gain, bias, eps)
+
+
+@right("5.1")
+def layer_norm_with_var_mean(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    return torch.addcmul(bias, (x - mean) * torch.rsqrt(variance + eps), gain)
+
+
+@right("5.1")
+def layer_norm_by_moments(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+    mean = torch.einsum("...d->...", x)[..., None] / x.shape[-1]
+    variance = x.pow(2).mean(-1, keepdim=True) - mean**2
+    return gain * (x - mean) / torch.sqrt(variance + eps) + bias
+
+
+@right("5.1")
+def layer_norm_word_by_word(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+    words = []
+    for word in x.reshape(-1, x.shape[-1]):
+        mean = sum(word) / len(word)
+        variance = sum((feature - mean) ** 2 for feature in word) / len(word)
+        words.append((word - mean) / (variance + eps) ** 0.5 * gain + bias)
+    return torch.stack(words).reshape(x.shape)
+
+
+@right("5.1")
+def layer_norm_in_double_on_a_copy(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+    wide = x.double().clone()
+    wide -= wide.mean(dim=-1, keepdim=True)
+    wide = wide / torch.sqrt(torch.var(wide, dim=-1, unbiased=False, keepdim=True) + eps)
+    return (wide * gain + bias).to(x.dtype)
+
+
+@space(
+    "5.2",
+    *_COMMON,
+    Turn(
+        "padding-counted",
+        "mask",
+        "The mask makes no difference to your statistics: padding is counted like words. Mean and "
+        "variance should come from the positions where the mask is True.",
+    ),
+    Turn(
+        "mask-inverted",
+        "mask",
+        "Your statistics come from the padding and leave out the words. The mask is True where there "
+        "is a word.",
+    ),
+    Turn(
+        "padding-counted-as-zeros",
+        "mask",
+        "You set padding to zero and then average over all positions. A zero is a number like any "
+        "other: it pulls the mean towards zero, and the count must be that of the words.",
+    ),
+    Turn(
+        "sums-over-words-count-over-all",
+        "mask",
+        "You sum over the words only but divide by the number of all positions, padding included. "
+        "Divide by the number of words.",
+    ),
+    Turn(
+        "padding-in-variance",
+        ALONE,
+        "Your mean leaves padding out, but your variance still counts it. Both come from the same "
+        "words.",
+    ),
+    Turn(
+        "padding-zeros-in-variance",
+        ALONE,
+        "Your mean leaves padding out, but in the variance the zeroed padding still counts: its "
+        "distance from the mean is not zero. Mask the squared distances, not x.",
+    ),
+    Turn(
+        "padding-in-mean",
+        ALONE,
+        "Your variance leaves padding out, but your mean still counts it. Both come from the same "
+        "words.",
+    ),
+    Turn(
+        "count-of-features-too",
+        ALONE,
+        "You divide by the number of words times the number of features. Every feature has a mean of "
+        "its own, so only words are counted: look at the shape of the mask you sum.",
+    ),
+    Turn(
+        "mask-required",
+        "no mask",
+        "Without a mask your function breaks. When mask is None every position is a word: the "
+        "argument is optional.",
+    ),
+    Turn(
+        "like-layer-norm",
+        "axes",
+        "You take mean and variance over the features of each word: that is layer norm. Batch norm "
+        "has one mean and one variance for every feature, over all words of the batch.",
+    ),
+    Turn(
+        "per-sentence",
+        "axes",
+        "You take mean and variance over the words of each sentence. Batch norm has one of each for "
+        "every feature, over batch and positions together.",
+    ),
+    Turn(
+        "per-position",
+        ALONE,
+        "You take mean and variance over the batch for each position. Batch norm has one of each for "
+        "every feature, over batch and positions together.",
+    ),
+    Turn(
+        "one-mean-for-all-features",
+        ALONE,
+        "You take one mean and one variance over all numbers of x. Every feature should have its own:"
+        " the last axis stays.",
+    ),
+    Turn(
+        "mean-of-sentence-means",
+        ALONE,
+        "You average every sentence first and then the sentences. A short sentence then counts as "
+        "much as a long one; every word should count the same.",
+    ),
+    Turn(
+        "mean-not-subtracted",
+        "mean",
+        "You divide by the standard deviation but do not subtract the mean first. Every feature "
+        "should be centred on zero.",
+    ),
+    Turn(
+        "spread-around-zero",
+        ALONE,
+        "You subtract the mean from x, but your variance is the mean square of the raw x. Variance is"
+        " the mean squared distance from the mean.",
+    ),
+    Turn(
+        "padding-zeroed-in-result",
+        "result",
+        "You set the result to zero where there is padding. Padding is left out of the statistics "
+        "only; its positions are normalised like all others.",
+    ),
+    Turn(
+        "padding-zeroed-before",
+        "result",
+        "You normalise x with its padding set to zero. The zeros may help with the sums, but what is "
+        "normalised in the end is x as it came.",
+    ),
+    Turn(
+        "padding-left-raw",
+        "result",
+        "You leave the positions of padding as they were. They are left out of the statistics only, "
+        "and normalised like all others.",
+    ),
+    Turn(
+        "only-words-returned",
+        ALONE,
+        "You return the words as rows, without the padding. The result has the shape of x: use the "
+        "selected words for mean and variance only.",
+    ),
+    Turn(
+        "view-needs-contiguous",
+        ALONE,
+        "You flatten with view, which fails for a tensor that a transpose has left in another memory "
+        "order. reshape and flatten copy when they must.",
+    ),
+    Turn(
+        "padding-overwritten-in-place",
+        ALONE,
+        "You write into the padding of x itself. The caller still needs it: make a new tensor.",
+    ),
+)
+def batch_norm(on: On) -> Any:
+    def block(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
+        dtype = x.dtype
+        raw, (x, gain, bias) = x, _float32(on, x, gain, bias)
+        x = x.detach() if on("x-detached") else x
+        if on("view-needs-contiguous"):
+            x.view(-1, x.shape[-1])
+        if mask is None and on("mask-required"):
+            raise AttributeError("'NoneType' object has no attribute 'unsqueeze'")
+        real = torch.ones_like(x[..., :1]) if mask is None else mask.unsqueeze(-1).to(x.dtype)
+        if on("padding-overwritten-in-place") and mask is not None:
+            x = raw.mul_(real)
+        seen, every = real, torch.ones_like(real)
+        if on("padding-counted"):
+            seen = every
+        if on("mask-inverted") and mask is not None:
+            seen = 1 - seen
+        axes: tuple[int, ...] = (0, 1)
+        if on("like-layer-norm"):
+            axes = (2,)
+        if on("per-sentence"):
+            axes = (1,)
+        if on("per-position"):
+            axes = (0,)
+        if on("one-mean-for-all-features"):
+            axes = (0, 1, 2)
+
+        def average(values: Any, chosen: Any) -> Any:
+            counted = chosen
+            if on("padding-counted-as-zeros") or on("sums-over-words-count-over-all"):
+                counted = every
+            if on("mean-of-sentence-means"):
+                sums = (values * chosen).sum(dim=1, keepdim=True)
+                return (sums / counted.sum(dim=1, keepdim=True)).mean(dim=0, keepdim=True)
+            count = counted.expand_as(values).sum(dim=axes, keepdim=True)
+            if on("count-of-features-too"):
+                count = count * x.shape[-1]
+            return (values * chosen).sum(dim=axes, keepdim=True) / count
+
+        mean = average(x, every if on("padding-in-mean") else seen)
+        mean = mean.detach() if on("statistics-detached") or on("mean-detached") else mean
+        squares = (x if on("spread-around-zero") else x - mean).square()
+        chosen = seen
+        if on("padding-counted-as-zeros") or on("padding-zeros-in-variance"):
+            squares, chosen = (x * seen - mean).square(), every
+        if on("padding-in-variance"):
+            chosen = every
+        variance = average(squares, chosen)
+        if on("padding-zeros-in-variance"):
+            variance = variance * every.sum() / seen.sum()
+        variance = _spread(on, squares * chosen, variance, chosen.expand_as(x).sum(axes, True), axes)
+        source = x * real if on("padding-zeroed-before") else x
+        centred = source if on("mean-not-subtracted") else source - mean
+        if on("x-changed-in-place"):
+            centred = raw.sub_(mean)
+        result = _finish(on, centred, variance, gain, bias, eps)
+        if on("padding-zeroed-in-result"):
+            result = result * real
+        if on("padding-left-raw"):
+            result = torch.where(real.bool(), result, x)
+        if on("only-words-returned") and mask is not None:
+            result = result[mask]
+        return result.to(dtype) if on("float32-inside") else result
+
+    return block
+
+
+@right("5.2")
+def batch_norm_with_weights(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
+    weights = torch.ones_like(x[..., 0]) if mask is None else mask.to(x.dtype)
+    weights = weights / weights.sum()
+    mean = torch.einsum("bs,bsd->d", weights, x)
+    variance = torch.einsum("bs,bsd->d", weights, (x - mean) ** 2)
+    return gain * (x - mean) * torch.rsqrt(variance + eps) + bias
+
+
+@right("5.2")
+def batch_norm_by_moments(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
+    mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+    words = x.masked_fill(~mask.unsqueeze(-1), 0.0)
+    mean = words.sum(dim=(0, 1)) / mask.sum()
+    variance = words.pow(2).sum(dim=(0, 1)) / mask.sum() - mean**2
+    return (x - mean) / torch.sqrt(variance + eps) * gain + bias
+
+
+@right("5.2")
+def batch_norm_built_in(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
+    words = x.reshape(-1, x.shape[-1]) if mask is None else x[mask]
+    if mask is None:
+        return F.batch_norm(words, None, None, gain, bias, training=True, eps=eps).reshape(x.shape)
+    variance, mean = torch.var_mean(words, dim=0, correction=0)
+    return (x - mean) / torch.sqrt(variance + eps) * gain + bias
+
+
+@right("5.2")
+def batch_norm_feature_by_feature(
+    x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5
+) -> Any:
+    columns = []
+    for feature in range(x.shape[-1]):
+        column = x[:, :, feature].double()
+        words = column.flatten() if mask is None else torch.masked_select(column, mask)
+        spread = torch.sqrt(words.var(unbiased=False) + eps)
+        columns.append((column - words.mean()) / spread * gain[feature] + bias[feature])
+    return torch.stack(columns, dim=-1).to(x.dtype)
+
+
+# What both ways around a residual path have in common.
+_RESIDUAL = (
+    Turn(
+        "residual-missing",
+        "path",
+        "The residual path is missing: x is not added to what the sublayer gives. Without it "
+        "gradients must pass every sublayer on their way back.",
+    ),
+    Turn(
+        "residual-doubled",
+        "path",
+        "You add x twice. The residual path carries it once.",
+    ),
+    Turn(
+        "residual-detached",
+        ALONE,
+        "The values are right, but the residual path lets no gradient through: x is detached there. "
+        "That path is what carries gradients through deep stacks.",
+    ),
+    Turn(
+        "sublayer-subtracted",
+        "join",
+        "You subtract where you should add: the result is x plus what the sublayer gives.",
+    ),
+    Turn(
+        "multiplied-not-added",
+        ALONE,
+        "You multiply x by the sublayer's result. A residual path adds them.",
+    ),
+    Turn(
+        "averaged-not-added",
+        ALONE,
+        "You take the mean of x and the sublayer's result. A residual path adds them, with no factor.",
+    ),
+    Turn(
+        "concatenated-not-added",
+        ALONE,
+        "You put x and the sublayer's result side by side. A residual path adds them, so the width "
+        "stays the same.",
+    ),
+    Turn(
+        "own-layer-norm",
+        "norm function",
+        "You normalise with a layer norm of your own and ignore the function you were given. Call "
+        "`norm`: it brings its own gain and bias.",
+    ),
+    Turn(
+        "sublayer-detached",
+        ALONE,
+        "The values are right, but no gradient comes back through the sublayer. Look for detach, "
+        ".data or no_grad around its call or around what it is given.",
+    ),
+    Turn(
+        "result-detached",
+        "gradient",
+        "The values are right, but the result has no gradient at all. Look for detach, .data, no_grad"
+        " or a new tensor made from numbers.",
+    ),
+    Turn(
+        "float32-result",
+        ALONE,
+        "Your result is always float32. A block keeps the dtype of its input: nothing in it should "
+        "name a dtype.",
+    ),
+    Turn(
+        "x-changed-in-place",
+        "in place",
+        "You add into x itself (+= or add_). The caller still needs it: make a new tensor.",
+    ),
+    Turn(
+        "dropout-added",
+        ALONE,
+        "You drop some of the sublayer's numbers at random. Dropout is not asked for here: the same "
+        "input should give the same result.",
+    ),
+)
+
+
+def _join(on: On, x: Any, path: Any, given: Any) -> Any:
+    """Bring the residual path and the sublayer's result together."""
+    given = F.dropout(given, 0.1) if on("dropout-added") else given
+    given = given.detach() if on("sublayer-detached") else given
+    if on("residual-missing"):
+        return given
+    if on("residual-doubled"):
+        path = 2 * path
+    if on("residual-detached"):
+        path = path.detach()
+    if on("sublayer-subtracted"):
+        return path - given
+    if on("multiplied-not-added"):
+        return path * given
+    if on("averaged-not-added"):
+        return (path + given) / 2
+    if on("concatenated-not-added"):
+        return torch.cat([path, given], dim=-1)
+    return x.add_(given) if on("x-changed-in-place") else path + given
+
+
+def _leave(on: On, result: Any) -> Any:
+    result = result.detach() if on("result-detached") else result
+    return result.float() if on("float32-result") else result
+
+
+def _unit(y: Any) -> Any:
+    return F.layer_norm(y, y.shape[-1:])
+
+
+@space(
+    "5.3",
+    *_RESIDUAL,
+    Turn(
+        "pre-norm-instead",
+        "order",
+        "This is pre-norm: you normalise what the sublayer sees and add its result to the raw x. "
+        "Post-norm adds first and normalises the sum.",
+    ),
+    Turn(
+        "norm-missing",
+        "norm",
+        "You add, but nothing is normalised. Post-norm ends with the norm of the sum.",
+    ),
+    Turn(
+        "only-sublayer-normalised",
+        "norm",
+        "You normalise what the sublayer gives and then add x. The norm comes after the addition, so "
+        "that it sees the sum.",
+    ),
+    Turn(
+        "residual-around-norm",
+        ALONE,
+        "You add x once more after the norm. In post-norm the norm is the last thing that happens.",
+    ),
+    Turn(
+        "norm-twice",
+        ALONE,
+        "You normalise the sum twice. Once is enough: gain and bias would be applied two times.",
+    ),
+    Turn(
+        "residual-normalised",
+        "input",
+        "You add the normalised x, and the norm of the sum comes on top or is missing. In post-norm x"
+        " is added as it came, and only the sum is normalised.",
+    ),
+    Turn(
+        "norms-added",
+        ALONE,
+        "You normalise x and the sublayer's result each on its own and add them. Add first: it is the"
+        " sum that is normalised.",
+    ),
+    Turn(
+        "normalised-x-plus-sublayer",
+        ALONE,
+        "You normalise x alone and add the sublayer's result to it. Add first: it is the sum that is "
+        "normalised.",
+    ),
+    Turn(
+        "all-on-normalised-x",
+        ALONE,
+        "You normalise x first and then work with that alone. Post-norm gives the raw x to the "
+        "sublayer and to the sum, and normalises the sum.",
+    ),
+    Turn(
+        "sublayer-sees-normalised-input",
+        "input",
+        "Your sublayer is given the normalised x. That is how pre-norm does it; in post-norm the "
+        "sublayer sees x as it came.",
+    ),
+    Turn(
+        "norm-then-sublayer",
+        ALONE,
+        "You normalise x and send it through the sublayer, and that is all. The residual path is "
+        "missing, and the norm stands at the wrong end.",
+    ),
+    Turn(
+        "sublayer-never-called",
+        ALONE,
+        "The sublayer is not called: your result is the norm of x alone. Add what the sublayer makes "
+        "of x before you normalise.",
+    ),
+    Turn(
+        "sublayer-of-the-sum",
+        ALONE,
+        "You send the sum of x and its norm through the sublayer. The sublayer sees x alone; its "
+        "result is added to x and the sum is normalised.",
+    ),
+)
+def post_norm(on: On) -> Any:
+    def block(x: Any, sublayer: Callable[[Any], Any], norm: Callable[[Any], Any]) -> Any:
+        norm = _unit if on("own-layer-norm") else norm
+        if on("norms-added"):
+            return _leave(on, _join(on, x, norm(x), norm(sublayer(x))))
+        if on("normalised-x-plus-sublayer"):
+            return _leave(on, _join(on, x, norm(x), sublayer(x)))
+        if on("all-on-normalised-x"):
+            return _leave(on, _join(on, x, norm(x), sublayer(norm(x))))
+        if on("pre-norm-instead"):
+            return _leave(on, _join(on, x, x, sublayer(norm(x))))
+        if on("norm-then-sublayer"):
+            return _leave(on, sublayer(norm(x)))
+        if on("sublayer-never-called"):
+            return _leave(on, norm(x))
+        if on("sublayer-of-the-sum"):
+            return _leave(on, sublayer(x + norm(x)))
+        given = sublayer(norm(x) if on("sublayer-sees-normalised-input") else x)
+        given = norm(given) if on("only-sublayer-normalised") else given
+        summed = _join(on, x, norm(x) if on("residual-normalised") else x, given)
+        if on("norm-missing") or on("only-sublayer-normalised"):
+            return _leave(on, summed)
+        result = norm(norm(summed)) if on("norm-twice") else norm(summed)
+        return _leave(on, x + result if on("residual-around-norm") else result)
+
+    return block
+
+
+@right("5.3")
+def post_norm_in_steps(x: Any, sublayer: Any, norm: Any) -> Any:
+    summed = x.clone()
+    summed += sublayer(x)
+    return norm(summed)
+
+
+@right("5.3")
+def post_norm_with_add(x: Any, sublayer: Any, norm: Any) -> Any:
+    residual = x
+    x = sublayer(x)
+    return norm(torch.add(x, residual))
+
+
+@right("5.3")
+def post_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
+    return norm(torch.stack([x, sublayer(x)]).sum(dim=0))
+
+
+@space(
+    "5.4",
+    *_RESIDUAL,
+    Turn(
+        "post-norm-instead",
+        "order",
+        "This is post-norm: you add first and normalise the sum. Pre-norm normalises what the "
+        "sublayer sees and leaves the residual path raw.",
+    ),
+    Turn(
+        "norm-missing",
+        "order",
+        "You add, but nothing is normalised. In pre-norm the sublayer sees the normalised x.",
+    ),
+    Turn(
+        "norm-after-sublayer",
+        "order",
+        "You normalise what the sublayer gives. The norm comes before the sublayer: it normalises "
+        "what the sublayer sees.",
+    ),
+    Turn(
+        "residual-normalised",
+        "residual",
+        "You add the normalised x. The residual path carries x as it came: only the sublayer sees "
+        "normalised numbers.",
+    ),
+    Turn(
+        "only-residual-normalised",
+        "order",
+        "You normalise the residual path and give the raw x to the sublayer. It is the other way "
+        "round.",
+    ),
+    Turn(
+        "sum-normalised-too",
+        "norm",
+        "You normalise the sum as well. In pre-norm the sum leaves the block raw, so that the path "
+        "through all blocks stays free.",
+    ),
+    Turn(
+        "sublayer-result-normalised-too",
+        "norm",
+        "You normalise both what the sublayer sees and what it gives. In pre-norm only what it sees "
+        "is normalised.",
+    ),
+    Turn(
+        "norm-twice",
+        ALONE,
+        "You normalise x twice before the sublayer. Once is enough: gain and bias would be applied "
+        "two times.",
+    ),
+    Turn(
+        "sublayer-never-called",
+        ALONE,
+        "The sublayer is not called: you add the norm of x to x. Send the normalised x through the "
+        "sublayer first.",
+    ),
+)
+def pre_norm(on: On) -> Any:
+    def block(x: Any, sublayer: Callable[[Any], Any], norm: Callable[[Any], Any]) -> Any:
+        norm = _unit if on("own-layer-norm") else norm
+        path = norm(x) if on("residual-normalised") else x
+        if on("post-norm-instead"):
+            return _leave(on, norm(_join(on, x, path, sublayer(x))))
+        if on("norm-missing"):
+            return _leave(on, _join(on, x, path, sublayer(x)))
+        if on("norm-after-sublayer"):
+            return _leave(on, _join(on, x, path, norm(sublayer(x))))
+        if on("only-residual-normalised"):
+            return _leave(on, _join(on, x, norm(x), sublayer(x)))
+        if on("sublayer-never-called"):
+            return _leave(on, _join(on, x, path, norm(x)))
+        normalised = norm(norm(x)) if on("norm-twice") else norm(x)
+        given = sublayer(normalised)
+        given = norm(given) if on("sublayer-result-normalised-too") else given
+        result = _join(on, x, path, given)
+        return _leave(on, norm(result) if on("sum-normalised-too") else result)
+
+    return block
+
+
+@right("5.4")
+def pre_norm_in_steps(x: Any, sublayer: Any, norm: Any) -> Any:
+    result = x.clone()
+    result += sublayer(norm(x))
+    return result
+
+
+@right("5.4")
+def pre_norm_with_add(x: Any, sublayer: Any, norm: Any) -> Any:
+    residual = x
+    x = norm(x)
+    return torch.add(sublayer(x), residual)
+
+
+@right("5.4")
+def pre_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
+    return torch.stack([sublayer(norm(x)), x]).sum(dim=0)
+
+
+@space(
+    "5.5",
+    Turn(
+        "no-relu",
+        "activation",
+        "There is no ReLU between the two maps. Without it the two together are one linear map, "
+        "however wide the layer in the middle is.",
+    ),
+    Turn(
+        "relu-after-second-map",
+        "activation",
+        "Your ReLU comes after the second map. It belongs between the two maps; the result may be "
+        "negative.",
+    ),
+    Turn(
+        "relu-after-both-maps",
+        "activation",
+        "You use ReLU after the second map too. Nothing follows the second map: the result may be "
+        "negative.",
+    ),
+    Turn(
+        "relu-before-first-map",
+        ALONE,
+        "You cut off the negative features of x, before the first map. ReLU belongs between the two "
+        "maps, on the d_ff wide features.",
+    ),
+    Turn(
+        "gelu",
+        "activation",
+        "You use GELU. Many later models do; the layer of 2017 that is asked for here uses ReLU.",
+    ),
+    Turn(
+        "silu",
+        ALONE,
+        "You use SiLU (swish). Many later models do; the layer of 2017 that is asked for here uses "
+        "ReLU.",
+    ),
+    Turn(
+        "leaky-relu",
+        ALONE,
+        "Your activation lets a little of the negative numbers through. ReLU sets them to zero.",
+    ),
+    Turn(
+        "sigmoid",
+        ALONE,
+        "You use a sigmoid between the maps. Here it is ReLU: positive numbers pass unchanged, "
+        "negative ones become zero.",
+    ),
+    Turn(
+        "tanh",
+        ALONE,
+        "You use tanh between the maps. Here it is ReLU: positive numbers pass unchanged, negative "
+        "ones become zero.",
+    ),
+    Turn(
+        "softmax",
+        ALONE,
+        "You use softmax between the maps. Nothing here must sum to one: it is ReLU, which sets "
+        "negative numbers to zero.",
+    ),
+    Turn(
+        "absolute-value",
+        ALONE,
+        "You flip the sign of negative numbers. ReLU sets them to zero.",
+    ),
+    Turn(
+        "relu-upside-down",
+        ALONE,
+        "You keep the negative numbers and drop the positive ones. ReLU is the maximum of zero and "
+        "the number.",
+    ),
+    Turn(
+        "relu-capped",
+        ALONE,
+        "Your activation is capped from above. ReLU lets every positive number through unchanged.",
+    ),
+    Turn(
+        "first-bias-missing",
+        "first bias",
+        "The first bias is not added. It comes after the first map and before the ReLU.",
+    ),
+    Turn(
+        "first-bias-after-relu",
+        "first bias",
+        "You add the first bias after the ReLU. It belongs to the first map, before the ReLU, where "
+        "it decides which features are kept.",
+    ),
+    Turn(
+        "second-bias-missing",
+        "second bias",
+        "The second bias is not added. Both maps have one.",
+    ),
+    Turn(
+        "second-map-is-first-transposed",
+        ALONE,
+        "You go back with the first matrix transposed. The second map has weights of its own.",
+    ),
+    Turn(
+        "second-map-missing",
+        ALONE,
+        "You return the d_ff wide features. A second map brings every word back to d_model.",
+    ),
+    Turn(
+        "residual-added",
+        "result",
+        "You add x to the result. The residual path is not part of this layer: pre_norm and post_norm"
+        " bring it.",
+    ),
+    Turn(
+        "residual-added-in-place",
+        ALONE,
+        "You add the result into x itself. The residual path is not part of this layer, and a block "
+        "never changes its input.",
+    ),
+    Turn(
+        "result-normalised",
+        ALONE,
+        "You normalise the result. The norm is not part of this layer: pre_norm and post_norm bring "
+        "it.",
+    ),
+    Turn(
+        "dropout-added",
+        ALONE,
+        "You drop some of the hidden features at random. Dropout is not asked for here: the same "
+        "input should give the same result.",
+    ),
+    Turn(
+        "weights-do-not-fit",
+        ALONE,
+        "A matrix or a bias does not fit. Weights are (in, out) here and multiply from the right, "
+        "unlike those of nn.Linear; the first pair widens to d_ff, the second comes back.",
+    ),
+    Turn(
+        "three-axes-only",
+        ALONE,
+        "Your code works only when x has exactly the axes batch, seq and d_model. Any number of axes "
+        "may stand before the features: let the matrix product take care of them.",
+    ),
+    Turn(
+        "two-axes-only",
+        ALONE,
+        "Your code works only when x is a matrix. Any number of axes may stand before the features: "
+        "the operator @ takes care of them, mm and addmm do not.",
+    ),
+    Turn(
+        "hidden-detached",
+        "gradient",
+        "The values are right, but no gradient comes back to x and the first map. Look for detach, "
+        ".data or no_grad around the hidden features.",
+    ),
+    Turn(
+        "x-detached",
+        ALONE,
+        "The values are right, but x gets no gradient. Look for detach, .data or no_grad around it.",
+    ),
+    Turn(
+        "result-detached",
+        "gradient",
+        "The values are right, but the result has no gradient at all. Look for detach, .data, "
+        "no_grad, numpy, or a new tensor made from numbers.",
+    ),
+    Turn(
+        "float32-result",
+        ALONE,
+        "Your result is always float32. A block keeps the dtype of its input: nothing in it should "
+        "name a dtype.",
+    ),
+)
+def feed_forward(on: On) -> Any:
+    activations: dict[str, Callable[[Any], Any]] = {
+        "no-relu": lambda hidden: hidden,
+        "relu-after-second-map": lambda hidden: hidden,
+        "relu-before-first-map": lambda hidden: hidden,
+        "gelu": F.gelu,
+        "silu": F.silu,
+        "leaky-relu": F.leaky_relu,
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+        "softmax": lambda hidden: hidden.softmax(dim=-1),
+        "absolute-value": torch.abs,
+        "relu-upside-down": lambda hidden: hidden.clamp(max=0),
+        "relu-capped": F.relu6,
+    }
+
+    def block(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
+        activate = next((activations[name] for name in activations if on(name)), torch.relu)
+        raw = x
+        if on("float32-result"):
+            x, w_1, b_1, w_2, b_2 = (t.float() for t in (x, w_1, b_1, w_2, b_2))
+        if on("three-axes-only"):
+            torch.einsum("bsd,df->bsf", x, w_1)
+        if on("two-axes-only"):
+            torch.mm(x, w_1)
+        if on("weights-do-not-fit"):
+            F.linear(x, w_1)
+        x = x.detach() if on("x-detached") else x
+        x = torch.relu(x) if on("relu-before-first-map") else x
+        early = 0.0 if on("first-bias-missing") or on("first-bias-after-relu") else b_1
+        hidden = activate(x @ w_1 + early)
+        hidden = hidden + b_1 if on("first-bias-after-relu") else hidden
+        hidden = F.dropout(hidden, 0.1) if on("dropout-added") else hidden
+        hidden = hidden.detach() if on("hidden-detached") else hidden
+        if on("second-map-missing"):
+            return hidden.detach() if on("result-detached") else hidden
+        back = w_1.mT if on("second-map-is-first-transposed") else w_2
+        result = hidden @ back + (0.0 if on("second-bias-missing") else b_2)
+        if on("relu-after-second-map") or on("relu-after-both-maps"):
+            result = torch.relu(result)
+        if on("residual-added"):
+            result = x + result
+        if on("residual-added-in-place"):
+            result = raw.add_(result)
+        if on("result-normalised"):
+            result = _unit(result)
+        return result.detach() if on("result-detached") else result
+
+    return block
+
+
+@right("5.5")
+def feed_forward_with_linear(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
+    return F.linear(F.relu(F.linear(x, w_1.T, b_1), inplace=True), w_2.T, b_2)
+
+
+@right("5.5")
+def feed_forward_with_einsum(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
+    hidden = (torch.einsum("...d,df->...f", x.double(), w_1.double()) + b_1).clamp(min=0)
+    return (torch.einsum("...f,fd->...d", hidden, w_2.double()) + b_2).to(x.dtype)
+
+
+@right("5.5")
+def feed_forward_word_by_word(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
+    words = []
+    for word in x.reshape(-1, x.shape[-1]):
+        hidden = word @ w_1 + b_1
+        words.append(torch.where(hidden > 0, hidden, 0.0) @ w_2 + b_2)
+    return torch.stack(words).reshape(x.shape)
+
+
+@right("5.5")
+def feed_forward_as_memory(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
+    matches = torch.maximum(x @ w_1 + b_1, torch.zeros_like(b_1))
+    return (matches.unsqueeze(-1) * w_2).sum(dim=-2) + b_2
+
+
+# What can go wrong with a mask that is only passed on.
+_MASK = (
+    Turn(
+        "mask-not-passed",
+        "mask",
+        "The mask makes no difference: every word looks at every other. Hand it on to where the "
+        "looking is done.",
+    ),
+    Turn(
+        "mask-inverted",
+        "mask",
+        "Your mask hides what should be seen and shows what should be hidden. True means that a word "
+        "may be looked at, and it can be handed on as it is.",
+    ),
+    Turn(
+        "mask-transposed",
+        "mask",
+        "You exchange the last two axes of the mask. Its rows are the words that look and its columns"
+        " those that are looked at: hand it on as it is.",
+    ),
+    Turn(
+        "mask-gets-another-axis",
+        ALONE,
+        "You give the mask another axis. It already broadcasts to (batch, heads, seq, seq): hand it "
+        "on as it is.",
+    ),
+    Turn(
+        "causal-mask-added",
+        ALONE,
+        "Your words see only those before them. The encoder reads the whole sentence: nothing but the"
+        " given mask hides words.",
+    ),
+    Turn(
+        "result-detached",
+        "gradient",
+        "The values are right, but the result has no gradient at all. Look for detach, .data or "
+        "no_grad.",
+    ),
+    Turn(
+        "x-changed-in-place",
+        "in place",
+        "You add into x itself (+= or add_). The caller still needs it: make a new tensor.",
+    ),
+    Turn(
+        "dropout-added",
+        ALONE,
+        "You drop some numbers at random. Dropout is not asked for here: the same input should give "
+        "the same result.",
+    ),
+)
+
+
+def _masked(on: On, mask: Any, x: Any) -> Any:
+    """Change a mask by the wrong turns about it."""
+    if on("mask-not-passed"):
+        return None
+    if on("causal-mask-added"):
+        below = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool, device=x.device).tril()
+        return below if mask is None else mask & below
+    if mask is None:
+        return None
+    if on("mask-inverted"):
+        return ~mask
+    if on("mask-transposed"):
+        return mask.mT
+    return mask.unsqueeze(1) if on("mask-gets-another-axis") else mask
+
+
+@space(
+    "5.6",
+    *_MASK,
+    Turn(
+        "always-pre-norm",
+        "order of norms",
+        "Your block is pre-norm whatever norm_first says. With norm_first=False each sum is "
+        "normalised, and the sublayers see raw numbers.",
+    ),
+    Turn(
+        "always-post-norm",
+        "order of norms",
+        "Your block is post-norm whatever norm_first says. With norm_first=True, the default, the "
+        "sublayers see normalised numbers and the sums stay raw.",
+    ),
+    Turn(
+        "norm-first-inverted",
+        "order of norms",
+        "Pre-norm and post-norm have changed places. norm_first=True means that the norm comes before"
+        " the sublayer.",
+    ),
+    Turn(
+        "feed-forward-other-order",
+        ALONE,
+        "Attention has its norm where norm_first says, but the feed-forward layer has it at the other"
+        " end. Both sublayers follow norm_first.",
+    ),
+    Turn(
+        "norm-1-twice",
+        "which norm",
+        "You use norm_1 for both sublayers. Each has a norm of its own: norm_1 for attention, norm_2 "
+        "for the feed-forward layer.",
+    ),
+    Turn(
+        "norm-2-twice",
+        ALONE,
+        "You use norm_2 for both sublayers. Each has a norm of its own: norm_1 for attention, norm_2 "
+        "for the feed-forward layer.",
+    ),
+    Turn(
+        "norms-exchanged",
+        "which norm",
+        "The two norms have changed places. norm_1 belongs to attention, norm_2 to the feed-forward "
+        "layer.",
+    ),
+    Turn(
+        "feed-forward-first",
+        "sublayers",
+        "The feed-forward layer comes before attention. First the words look at each other, then each"
+        " thinks about what it saw.",
+    ),
+    Turn(
+        "sublayers-in-parallel",
+        ALONE,
+        "Both sublayers work on the block's input. The feed-forward layer should get what came out of"
+        " attention and its residual path.",
+    ),
+    Turn(
+        "feed-forward-missing",
+        "sublayers",
+        "The feed-forward layer is missing, or its result is not used. The block has two sublayers.",
+    ),
+    Turn(
+        "attention-missing",
+        ALONE,
+        "Attention is missing, or its result is not used, so no word sees another. The block has two "
+        "sublayers.",
+    ),
+    Turn(
+        "no-residual-around-attention",
+        "residual",
+        "There is no residual path around attention. What goes into a sublayer is added to what comes"
+        " out, for both of them.",
+    ),
+    Turn(
+        "no-residual-around-feed-forward",
+        "residual",
+        "There is no residual path around the feed-forward layer. What goes into a sublayer is added "
+        "to what comes out, for both of them.",
+    ),
+    Turn(
+        "no-residuals",
+        "residual",
+        "There is no residual path around either sublayer. What goes into a sublayer is added to what"
+        " comes out.",
+    ),
+    Turn(
+        "second-residual-from-block-input",
+        ALONE,
+        "Around the feed-forward layer you add the block's input. The second residual path starts "
+        "after attention: add what the feed-forward layer was built on.",
+    ),
+    Turn(
+        "residual-normalised",
+        "residual",
+        "In your pre-norm block the residual path carries the normalised x. Only the sublayer sees "
+        "normalised numbers: the raw x is added.",
+    ),
+    Turn(
+        "attention-residual-normalised",
+        ALONE,
+        "In your pre-norm block the residual path around attention carries the normalised x. Only the"
+        " sublayer sees normalised numbers: the raw x is added.",
+    ),
+    Turn(
+        "feed-forward-residual-normalised",
+        ALONE,
+        "In your pre-norm block the residual path around the feed-forward layer carries normalised "
+        "numbers. Only the sublayer sees those: what came out of attention is added raw.",
+    ),
+    Turn(
+        "sums-normalised-in-pre-norm",
+        "place of norm",
+        "Your pre-norm block normalises the sum. In pre-norm the norm comes before the sublayer, and "
+        "the sum leaves raw.",
+    ),
+    Turn(
+        "sublayer-result-normalised",
+        "place of norm",
+        "Your post-norm block normalises what the sublayer gives and then adds x. The norm comes "
+        "after the addition.",
+    ),
+    Turn(
+        "first-norm-missing",
+        ALONE,
+        "Nothing is normalised around attention. Each of the two sublayers has a norm.",
+    ),
+    Turn(
+        "second-norm-missing",
+        ALONE,
+        "Nothing is normalised around the feed-forward layer. Each of the two sublayers has a norm.",
+    ),
+    Turn(
+        "norms-missing",
+        ALONE,
+        "Nothing is normalised in your block. Each of the two sublayers has a norm.",
+    ),
+    Turn(
+        "only-queries-normalised",
+        "attention input",
+        "In your pre-norm block only the queries come from normalised words. Attention sees the "
+        "normalised x in all three places.",
+    ),
+    Turn(
+        "norm-at-the-end-too",
+        ALONE,
+        "Your block normalises once more at its end. A final norm comes once, at the end of the whole"
+        " stack.",
+    ),
+    Turn(
+        "attention-gives-two-things",
+        ALONE,
+        "You add what attention returns, but that is two things: the output and the weights. Take the"
+        " output.",
+    ),
+    Turn(
+        "weights-instead-of-output",
+        ALONE,
+        "You take the attention weights where you need the output. Attention returns the output "
+        "first.",
+    ),
+    Turn(
+        "weights-returned-too",
+        ALONE,
+        "You return the attention weights beside the result. The block returns the words alone.",
+    ),
+    Turn(
+        "attention-detached",
+        ALONE,
+        "The values are right, but no gradient comes back through attention. Look for detach, .data "
+        "or no_grad around its call.",
+    ),
+    Turn(
+        "feed-forward-detached",
+        ALONE,
+        "The values are right, but no gradient comes back through the feed-forward layer. Look for "
+        "detach, .data or no_grad around its call.",
+    ),
+)
+def encoder_block(on: On) -> Any:
+    class Block(EncoderBlock):
+        def forward(self, x: Any, mask: Any = None) -> Any:
+            mask = _masked(on, mask, x)
+            start = x
+            first, second = self.norm_1, self.norm_2
+            if on("norm-2-twice") or on("norms-exchanged"):
+                first = self.norm_2
+            if on("norm-1-twice") or on("norms-exchanged"):
+                second = self.norm_1
+            weights = None
+
+            def attend(y: Any) -> Any:
+                nonlocal weights
+                around = start if on("only-queries-normalised") else y
+                output, weights = self.attention(y, around, around, mask)
+                if on("attention-gives-two-things"):
+                    return (output, weights)
+                output = weights if on("weights-instead-of-output") else output
+                return output.detach() if on("attention-detached") else output
+
+            def think(y: Any) -> Any:
+                result = self.feed_forward(y)
+                return result.detach() if on("feed-forward-detached") else result
+
+            if on("feed-forward-first"):
+                x = self.around(x, think, second, "feed-forward", start)
+                x = self.around(x, attend, first, "attention", start)
+            elif on("sublayers-in-parallel"):
+                attended = self.around(x, attend, first, "attention", start)
+                x = attended + self.around(x, think, second, "feed-forward", start) - x
+            else:
+                if not on("attention-missing"):
+                    x = self.around(x, attend, first, "attention", start)
+                if not on("feed-forward-missing"):
+                    x = self.around(x, think, second, "feed-forward", start)
+            x = second(x) if on("norm-at-the-end-too") else x
+            x = x.detach() if on("result-detached") else x
+            return (x, weights) if on("weights-returned-too") else x
+
+        def around(self, x: Any, sublayer: Any, norm: Any, name: str, start: Any) -> Any:
+            """Go around one sublayer, in the order that norm_first asks for."""
+            pre = self.norm_first
+            if on("norm-first-inverted") or (on("feed-forward-other-order") and name == "feed-forward"):
+                pre = not pre
+            pre = (pre or on("always-pre-norm")) and not on("always-post-norm")
+            missing = "first-norm-missing" if name == "attention" else "second-norm-missing"
+            if on("norms-missing") or on(missing):
+                norm = nn.Identity()
+            seen = norm(x) if pre else x
+            path = x
+            if on("second-residual-from-block-input") and name == "feed-forward":
+                path = start
+            if pre and (on("residual-normalised") or on(f"{name}-residual-normalised")):
+                path = norm(x)
+            given = sublayer(seen)
+            given = F.dropout(given, 0.1) if on("dropout-added") else given
+            if on("sublayer-result-normalised") and not pre:
+                return path + norm(given)
+            if on("no-residuals") or on(f"no-residual-around-{name}"):
+                summed = given
+            elif on("x-changed-in-place") and name == "attention":
+                summed = path.add_(given)
+            else:
+                summed = path + given
+            return norm(summed) if not pre or on("sums-normalised-in-pre-norm") else summed
+
+    return Block
+
+
+@right("5.6")
+class InlineBlock(EncoderBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        if self.norm_first:
+            y = self.norm_1(x)
+            x = x + self.attention(y, y, y, mask)[0]
+            return x + self.feed_forward(self.norm_2(x))
+        attended, _ = self.attention(query=x, key=x, value=x, mask=mask)
+        x = self.norm_1(attended + x)
+        return self.norm_2(self.feed_forward(x) + x)
+
+
+@right("5.6")
+class LoopBlock(EncoderBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        def attend(y: Any) -> Any:
+            output, _ = self.attention(y, y, y, mask)
+            return output
+
+        for sublayer, norm in ((attend, self.norm_1), (self.feed_forward, self.norm_2)):
+            before, after = (norm, nn.Identity()) if self.norm_first else (nn.Identity(), norm)
+            x = after(x + sublayer(before(x)))
+        return x
+
+
+@right("5.6")
+class BuiltInAttentionBlock(EncoderBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        def heads(y: Any) -> Any:
+            return y.unflatten(-1, (self.attention.n_heads, -1)).transpose(1, 2)
+
+        def attend(y: Any) -> Any:
+            q, k, v = (
+                heads(w(y)) for w in (self.attention.w_q, self.attention.w_k, self.attention.w_v)
+            )
+            output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).nan_to_num()
+            return self.attention.w_o(output.transpose(1, 2).reshape(y.shape))
+
+        result = x.clone()
+        result += attend(self.norm_1(x) if self.norm_first else x)
+        x = result if self.norm_first else self.norm_1(result)
+        deeper = self.feed_forward.w_1(self.norm_2(x) if self.norm_first else x).relu()
+        x = x + self.feed_forward.w_2(deeper)
+        return x if self.norm_first else self.norm_2(x)
+
+
+@space(
+    "5.7",
+    *_MASK,
+    Turn(
+        "final-norm-missing",
+        "norm",
+        "The final norm is missing. In a pre-norm stack nobody has normalised the sum that leaves the"
+        " last block.",
+    ),
+    Turn(
+        "norm-after-every-block",
+        "norm",
+        "You use the final norm after every block. It comes once, after the last.",
+    ),
+    Turn(
+        "norm-before-every-block",
+        ALONE,
+        "You use the final norm before every block. It comes once, after the last.",
+    ),
+    Turn(
+        "norm-before-the-blocks",
+        "norm",
+        "You normalise before the first block and not after the last. The blocks normalise what they "
+        "need themselves; it is the end of the stack that has no norm yet.",
+    ),
+    Turn(
+        "norm-twice",
+        ALONE,
+        "You use the final norm twice at the end. Once is enough: its gain and bias would be applied "
+        "two times.",
+    ),
+    Turn(
+        "own-final-norm",
+        ALONE,
+        "You end with a layer norm of your own, without its gain and bias or where there should be "
+        "none. Use self.norm: it is already the right thing for both norm orders.",
+    ),
+    Turn(
+        "norm-of-last-block",
+        ALONE,
+        "You end with a norm of the last block. The stack has a norm of its own.",
+    ),
+    Turn(
+        "residual-around-final-norm",
+        ALONE,
+        "You add the normalised sum to the raw one at the end. The stack ends with the norm alone.",
+    ),
+    Turn(
+        "first-block-only",
+        "blocks",
+        "Your words go through the first block only. Look at where your loop returns, and what it "
+        "carries from one block to the next.",
+    ),
+    Turn(
+        "last-block-skipped",
+        "blocks",
+        "The last block is skipped. Look at where your loop ends.",
+    ),
+    Turn(
+        "first-block-skipped",
+        ALONE,
+        "The first block is skipped. Look at where your loop starts.",
+    ),
+    Turn(
+        "blocks-reversed",
+        ALONE,
+        "Your words go through the blocks in the opposite order. The first block comes first.",
+    ),
+    Turn(
+        "one-block-repeated",
+        "blocks",
+        "Your words go through the same block again and again. Every block of the stack has weights "
+        "of its own and is used once.",
+    ),
+    Turn(
+        "blocks-not-chained",
+        "blocks",
+        "Every block gets the original words, and only the last result counts. Each block should get "
+        "what the one before it gave.",
+    ),
+    Turn(
+        "blocks-averaged",
+        ALONE,
+        "You average the results of the blocks. They form a chain: each gets what the one before it "
+        "gave, and the last result counts.",
+    ),
+    Turn(
+        "blocks-summed",
+        ALONE,
+        "You sum up the results of the blocks. They form a chain: each gets what the one before it "
+        "gave, and the last result counts.",
+    ),
+    Turn(
+        "residual-around-each-block",
+        "residual",
+        "You add what went into a block to what came out. The blocks have their residual paths "
+        "inside.",
+    ),
+    Turn(
+        "residual-around-the-stack",
+        "residual",
+        "You add the stack's input to its result. The blocks have their residual paths inside; "
+        "nothing goes around the whole stack.",
+    ),
+    Turn(
+        "mask-for-first-block-only",
+        "mask",
+        "Only the first block gets the mask. Padding that is hidden once leaks in again in the next "
+        "block: all of them need it.",
+    ),
+    Turn(
+        "mask-for-last-block-only",
+        ALONE,
+        "Only the last block gets the mask. By then the earlier blocks have let padding in: all of "
+        "them need it.",
+    ),
+    Turn(
+        "blocks-detached",
+        "gradient",
+        "The values are right, but gradients do not pass from one block to the one before it. Look "
+        "for detach, .data or no_grad inside the loop.",
+    ),
+    Turn(
+        "all-results-returned",
+        ALONE,
+        "You return the results of all blocks. Only what leaves the final norm is asked for.",
+    ),
+)
+def encoder(on: On) -> Any:
+    class Stack(Encoder):
+        def forward(self, x: Any, mask: Any = None) -> Any:
+            mask = _masked(on, mask, x)
+            start, blocks, results = x, list(self.blocks), []
+            if on("first-block-only"):
+                blocks = blocks[:1]
+            if on("last-block-skipped"):
+                blocks = blocks[:-1]
+            if on("first-block-skipped"):
+                blocks = blocks[1:]
+            if on("blocks-reversed"):
+                blocks = blocks[::-1]
+            if on("one-block-repeated"):
+                blocks = blocks[:1] * len(blocks)
+            x = self.norm(x) if on("norm-before-the-blocks") else x
+            for i, block in enumerate(blocks):
+                hidden = on("mask-for-first-block-only") and i > 0
+                hidden = hidden or (on("mask-for-last-block-only") and i < len(blocks) - 1)
+                y = start if on("blocks-not-chained") else x
+                y = self.norm(y) if on("norm-before-every-block") else y
+                result = block(y, None if hidden else mask)
+                result = F.dropout(result, 0.1) if on("dropout-added") else result
+                result = x + result if on("residual-around-each-block") else result
+                result = self.norm(result) if on("norm-after-every-block") else result
+                x = x.copy_(result) if on("x-changed-in-place") else result
+                x = x.detach() if on("blocks-detached") and i < len(blocks) - 1 else x
+                results.append(x)
+            if on("blocks-summed"):
+                x = torch.stack(results).sum(dim=0)
+            if on("blocks-averaged"):
+                x = torch.stack(results).mean(dim=0)
+            x = start + x if on("residual-around-the-stack") else x
+            moved = on("norm-before-the-blocks") or on("norm-before-every-block")
+            if on("norm-of-last-block"):
+                x = list(self.blocks)[-1].get_submodule("norm_2")(x)
+            elif on("own-final-norm"):
+                x = _unit(x)
+            elif on("residual-around-final-norm"):
+                x = x + self.norm(x)
+            elif not (moved or on("final-norm-missing") or on("norm-after-every-block")):
+                x = self.norm(self.norm(x)) if on("norm-twice") else self.norm(x)
+            x = x.detach() if on("result-detached") else x
+            return [*results, x] if on("all-results-returned") else x
+
+    return Stack
+
+
+@right("5.7")
+class IndexedEncoder(Encoder):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        states = [x]
+        for i in range(len(self.blocks)):
+            states.append(self.blocks[i](states[-1], mask=mask))
+        return self.norm(states[-1])
+
+
+@right("5.7")
+class RecursiveEncoder(Encoder):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        def climb(y: Any, blocks: list[Any]) -> Any:
+            return climb(blocks[0](y, mask), blocks[1:]) if blocks else y
+
+        return self.norm(climb(x, list(self.blocks)))
+
+
+@right("5.7")
+class NormByHandEncoder(Encoder):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        y = x.clone()
+        for block in self.blocks:
+            y = block.forward(y, mask)
+        if not isinstance(self.norm, nn.LayerNorm):
+            return y
+        y = y - y.mean(dim=-1, keepdim=True)
+        spread = torch.sqrt(y.pow(2).mean(dim=-1, keepdim=True) + self.norm.eps)
+        return y / spread * self.norm.weight + self.norm.bias
