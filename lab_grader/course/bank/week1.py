@@ -166,6 +166,43 @@ from lab_transformer.rnn import rnn_cell as reference_cell
         "You change the tokens themselves: a method whose name ends in an underscore works on the "
         "caller's tensor. Use the one without the underscore, or work on a copy.",
     ),
+    Turn(
+        "vocab-axis-first",
+        "axes",
+        "The vocabulary axis stands in front of all others. Each token becomes a row, so the new axis "
+        "comes last.",
+    ),
+    Turn(
+        "rows-merged",
+        "axes",
+        "All words of a sentence share one row, with a 1 for each of them: their order is lost. Every "
+        "token keeps a row of its own.",
+    ),
+    Turn(
+        "one-row-a-sentence",
+        ALONE,
+        "Your loop walks along the first axis only, so in a batch a whole sentence lands in one row, "
+        "and a single token has no axis to walk along. Tokens come with any number of axes: every "
+        "single one of them gets a row.",
+    ),
+    Turn(
+        "ones-not-kept",
+        ALONE,
+        "Your rows are zero everywhere: the ones are never written. A method without an underscore at "
+        "the end of its name returns a new tensor and leaves the old one as it was.",
+    ),
+    Turn(
+        "half-rows",
+        "dtype",
+        "Your rows are in half precision. Multiplying them with an ordinary table would fail: use "
+        "torch's default dtype.",
+    ),
+    Turn(
+        "as-a-list",
+        ALONE,
+        "You return nested lists of Python numbers. The result is a tensor, so that it can be "
+        "multiplied with a table.",
+    ),
 )
 def one_hot(on: On) -> Any:
     def block(tokens: Any, vocab_size: int) -> Any:
@@ -174,6 +211,11 @@ def one_hot(on: On) -> Any:
         if on("only-one-axis"):
             flat = torch.zeros(len(tokens), vocab_size)
             flat[torch.arange(len(tokens)), tokens] = 1.0
+            return flat
+        if on("one-row-a-sentence"):
+            flat = torch.zeros(len(tokens), vocab_size)
+            for row, token in zip(flat, tokens, strict=True):
+                row[token] = 1.0
             return flat
         column = tokens.unsqueeze_(-1) if on("tokens-changed-in-place") else tokens.unsqueeze(-1)
         if on("no-axis-to-compare-along"):
@@ -213,8 +255,12 @@ def one_hot(on: On) -> Any:
             rows = rows / width
         if on("vocab-axis-not-last") and rows.ndim > 1:
             rows = rows.mT
+        if on("vocab-axis-first"):
+            rows = rows.movedim(-1, 0)
         if on("tokens-flattened"):
             rows = rows.reshape(-1, width)
+        if on("rows-merged"):
+            rows = rows.amax(dim=-2)
         if on("rows-added-up"):
             rows = rows.sum(dim=-2)
         if on("axis-left-over"):
@@ -225,7 +271,11 @@ def one_hot(on: On) -> Any:
             rows = rows.bool()
         if on("double-rows"):
             rows = rows.double()
-        return rows
+        if on("half-rows"):
+            rows = rows.half()
+        if on("ones-not-kept"):
+            rows = rows * 0
+        return rows.tolist() if on("as-a-list") else rows
 
     return block
 
@@ -395,6 +445,26 @@ def one_hot_in_a_loop(tokens: Any, vocab_size: int) -> Any:
         "You change the one-hot rows themselves: a method whose name ends in an underscore, or an "
         "augmented assignment, works on the caller's tensor. Work on a new one.",
     ),
+    Turn(
+        "looked-up-by-nonzero",
+        ALONE,
+        "You look for the entries that are not zero and index the table with their places. That gives "
+        "the same for a pure one-hot row, but no gradient comes back to the row, and a mixture of "
+        "words breaks it. The exercise is to see that the look-up is a matrix product.",
+    ),
+    Turn(
+        "rows-as-integers",
+        ALONE,
+        "You turn the one-hot rows into integers on the way. Fractions are cut off and no gradient "
+        "comes back to the rows: use them as they are.",
+    ),
+    Turn(
+        "axes-unpacked",
+        ALONE,
+        "You unpack the shape into batch, seq and vocab, which fails for a single sentence or a single "
+        "row. Any number of axes may stand in front: a product that broadcasts needs none of their "
+        "sizes.",
+    ),
 )
 def embed(on: On) -> Any:
     def block(rows: Any, table: Any) -> Any:
@@ -404,9 +474,15 @@ def embed(on: On) -> Any:
         if on("only-two-axes"):
             return torch.mm(rows, table)
         if on("only-three-axes"):
+            return torch.einsum("bsv,vd->bsd", rows, table)
+        if on("axes-unpacked"):
             _, _, _ = rows.shape
         if on("column-vectors"):
             return table.T @ rows
+        if on("looked-up-by-nonzero"):
+            return table[rows.nonzero()[:, -1]].reshape(*rows.shape[:-1], -1)
+        if on("rows-as-integers"):
+            rows = rows.long().to(table.dtype)
         if on("always-float32"):
             rows, table = rows.float(), table.float()
         if on("table-cut-off"):
@@ -513,19 +589,20 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
         "tanh-of-each-part",
         "squash",
         "You squash the share of the input and the share of the state each by itself and add them "
-        "afterwards. The result can leave the range from -1 to 1: add first, squash once.",
+        "afterwards. The result can leave the range from -1 to 1: add everything first, the bias too, "
+        "and squash once.",
     ),
     Turn(
         "tanh-of-the-input-only",
         "squash",
         "Only the share of the input is squashed, and the state is added afterwards, so it can grow "
-        "from step to step. The whole sum belongs inside.",
+        "from step to step. Look at where the brackets of tanh close: the whole sum belongs inside.",
     ),
     Turn(
         "tanh-of-the-state-only",
         ALONE,
-        "Only the share of the state is squashed, and the input is added afterwards. The whole sum "
-        "belongs inside.",
+        "Only the share of the state is squashed, and the input is added afterwards. Look at where the "
+        "brackets of tanh close: the whole sum belongs inside.",
     ),
     Turn(
         "bias-after-tanh",
@@ -677,6 +754,68 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
         "a single vector, but not for a batch: in this course vectors are rows and weights multiply "
         "from the right.",
     ),
+    Turn(
+        "tanh-of-each-part-bias-with-the-input",
+        ALONE,
+        "You squash the share of the input and the share of the state each by itself and add them "
+        "afterwards. The result can leave the range from -1 to 1: add everything first, the bias too, "
+        "and squash once.",
+    ),
+    Turn(
+        "tanh-of-each-part-bias-outside",
+        ALONE,
+        "You squash the share of the input and the share of the state each by itself and add them "
+        "afterwards. The result can leave the range from -1 to 1: add everything first, the bias too, "
+        "and squash once.",
+    ),
+    Turn(
+        "tanh-of-the-input-and-the-bias",
+        ALONE,
+        "Only the share of the input is squashed, and the state is added afterwards, so it can grow "
+        "from step to step. Look at where the brackets of tanh close: the whole sum belongs inside.",
+    ),
+    Turn(
+        "tanh-of-the-state-without-the-bias",
+        ALONE,
+        "Only the share of the state is squashed, and the input is added afterwards. Look at where the "
+        "brackets of tanh close: the whole sum belongs inside.",
+    ),
+    Turn(
+        "tanh-overflows-above",
+        ALONE,
+        "You write tanh with exponentials, which overflow for large inputs and leave NaN. Torch has a "
+        "tanh that does not.",
+    ),
+    Turn(
+        "tanh-overflows-below",
+        ALONE,
+        "You write tanh with exponentials, which overflow for large inputs and leave NaN. Torch has a "
+        "tanh that does not.",
+    ),
+    Turn(
+        "tanh-inside-tanh",
+        ALONE,
+        "The share of the state is squashed twice: by itself, and again with the sum. Once, around the "
+        "whole sum, is enough.",
+    ),
+    Turn(
+        "state-squashed-before",
+        ALONE,
+        "You squash the old state before it meets its weights. It has been squashed when it was made: "
+        "use it as it is.",
+    ),
+    Turn(
+        "input-through-both-weights",
+        ALONE,
+        "The share of the input goes through the weights of the state as well. Each has its own "
+        "weights, and only then they are added: look at your brackets.",
+    ),
+    Turn(
+        "joined-in-yet-another-order",
+        ALONE,
+        "You join input and state to one vector, and their weights to one matrix, but in different "
+        "orders. The sizes fit all the same: the parts have to stand in one order on both sides.",
+    ),
 )
 def rnn_cell(on: On) -> Any:
     def block(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
@@ -702,11 +841,20 @@ def rnn_cell(on: On) -> Any:
         if on("joined-in-another-order"):
             joined = torch.cat([w_h, w_x])
             w_x, w_h = joined[: x.shape[-1]], joined[x.shape[-1] :]
+        if on("joined-in-yet-another-order"):
+            joined = torch.cat([w_x, w_h])
+            w_h, w_x = joined[: h.shape[-1]], joined[h.shape[-1] :]
+        if on("state-squashed-before"):
+            h = torch.tanh(h)
         from_x, from_h = x @ w_x, h @ w_h
         if on("state-ignored"):
-            from_h = from_h * 0
+            from_h = torch.zeros_like(from_h)
         if on("input-ignored"):
-            from_x = from_x * 0
+            from_x = torch.zeros_like(from_x)
+        if on("input-through-both-weights"):
+            from_x = from_x @ w_h
+        if on("tanh-inside-tanh"):
+            from_h = torch.tanh(from_h + b) - b
         if on("state-not-weighted"):
             from_h = h
         if on("state-subtracted"):
@@ -716,7 +864,7 @@ def rnn_cell(on: On) -> Any:
         if on("multiplied-not-added"):
             from_x, from_h = from_x * from_h, from_x * 0
         if on("no-bias"):
-            b = b * 0
+            b = torch.zeros_like(b)
         if on("bias-subtracted"):
             b = -b
         if on("bias-twice"):
@@ -737,9 +885,21 @@ def rnn_cell(on: On) -> Any:
         elif on("tanh-of-each-part"):
             new = torch.tanh(from_x) + torch.tanh(from_h + b)
         elif on("tanh-of-the-input-only"):
+            new = torch.tanh(from_x) + from_h + b
+        elif on("tanh-of-the-input-and-the-bias"):
             new = torch.tanh(from_x + b) + from_h
         elif on("tanh-of-the-state-only"):
             new = from_x + torch.tanh(from_h + b)
+        elif on("tanh-of-the-state-without-the-bias"):
+            new = from_x + torch.tanh(from_h) + b
+        elif on("tanh-of-each-part-bias-with-the-input"):
+            new = torch.tanh(from_x + b) + torch.tanh(from_h)
+        elif on("tanh-of-each-part-bias-outside"):
+            new = torch.tanh(from_x) + torch.tanh(from_h) + b
+        elif on("tanh-overflows-above"):
+            new = ((2 * total).exp() - 1) / ((2 * total).exp() + 1)
+        elif on("tanh-overflows-below"):
+            new = (1 - (-2 * total).exp()) / (1 + (-2 * total).exp())
         elif on("bias-after-tanh"):
             new = torch.tanh(from_x + from_h) + b
         elif on("softmax"):
@@ -1001,6 +1161,60 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "Your code takes a batch of sentences only. xs may have any number of axes in front of seq, "
         "also none: count axes from the end.",
     ),
+    Turn(
+        "second-axis-taken-for-seq",
+        ALONE,
+        "Your code takes a batch of sentences only. xs may have any number of axes in front of seq, "
+        "also none: count axes from the end.",
+    ),
+    Turn(
+        "sentences-continue-each-other",
+        ALONE,
+        "Your loop runs along the first axis, which is the batch: one sentence continues in the next. "
+        "Walk along the seq axis, the last but one.",
+    ),
+    Turn(
+        "state-cut-off-before-its-step",
+        "gradient",
+        "The state is cut off from its past before each step (by detach or .data), the first one "
+        "included, so gradients reach no further than one step. Use it as it is.",
+    ),
+    Turn(
+        "run-backwards-and-turned",
+        ALONE,
+        "You run through the sequence from its end and put the states back in order. Each state then "
+        "knows the words after its own: step 0 comes first.",
+    ),
+    Turn(
+        "last-unit",
+        "last",
+        "You take the last entry of the last axis: one unit of every state. The last state is the last "
+        "entry of the axis before, with all its units.",
+    ),
+    Turn(
+        "joined-along-the-first-axis",
+        ALONE,
+        "You join the states end to end on an axis they already have. They need a new axis for the "
+        "steps.",
+    ),
+    Turn(
+        "returned-inside-the-loop",
+        ALONE,
+        "There is one state only: the return stands inside the loop and ends it after the first step. "
+        "Check the indentation.",
+    ),
+    Turn(
+        "starts-at-the-second-word",
+        ALONE,
+        "The run starts at the second word, so there is one state less than there are words. The first "
+        "step takes the first word and h0.",
+    ),
+    Turn(
+        "one-tensor-for-all-states",
+        ALONE,
+        "You write every new state into the tensor that was h0. The caller's h0 is changed, and all "
+        "collected states are that one tensor: let every step make a new one.",
+    ),
 )
 def rnn_forward(on: On) -> Any:
     def block(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
@@ -1014,21 +1228,35 @@ def rnn_forward(on: On) -> Any:
         if on("w_h-transposed"):
             w_h = w_h.T
         if on("no-bias"):
-            b = b * 0
-        h = h0 * 0 if on("h0-ignored") else h0
-        states = [h]
-        words = list(xs.unbind(dim=0 if on("batch-walked-through") else -2))
-        if on("run-backwards"):
+            b = torch.zeros_like(b)
+        h = torch.zeros_like(h0) if on("h0-ignored") else h0
+        before, collected = [h], []
+        along = -2
+        if on("batch-walked-through") or on("sentences-continue-each-other"):
+            along = 0
+        if on("second-axis-taken-for-seq"):
+            along = 1
+        words = list(xs.unbind(dim=along))
+        if on("run-backwards") or on("run-backwards-and-turned"):
             words.reverse()
         if on("last-step-missing"):
             words = words[:-1]
+        if on("starts-at-the-second-word"):
+            words = words[1:]
+        if on("returned-inside-the-loop"):
+            words = words[:1]
+        inline = on("sentences-continue-each-other") or on("second-axis-taken-for-seq")
         for t, x in enumerate(words):
             if on("first-word-at-every-step"):
                 x = words[0]
             start = h0 if on("state-not-carried") else h
-            new = reference_cell(x, start, w_x, w_h, b)
+            if on("state-cut-off-before-its-step"):
+                start = start.detach()
+            total = x @ w_x + start @ w_h + b if inline or on("no-tanh") else None
             if on("no-tanh"):
-                new = x @ w_x + start @ w_h + b
+                new = total
+            else:
+                new = torch.tanh(total) if inline else reference_cell(x, start, w_x, w_h, b)
             if on("squashed-again"):
                 new = torch.tanh(new)
             if on("state-added-up"):
@@ -1037,14 +1265,23 @@ def rnn_forward(on: On) -> Any:
                 new = start
             if on("h0-changed-in-place"):
                 given.copy_(new.detach())
+            if on("one-tensor-for-all-states"):
+                new = given.copy_(new)
             h = new.detach() if on("carried-state-cut-off") else new
-            states.append(new)
-        last, before, first, collected = states[-1], states[-2], states[1], states[1:]
+            before.append(new)
+            collected.append(new)
+        last = before[-1]
+        if on("last-is-the-first"):
+            last = before[1]
+        if on("last-is-h0"):
+            last = h0
+        if on("last-but-one"):
+            last = before[-2]
         if on("h0-among-the-states"):
-            collected = states[:-1]
+            collected = before[:-1]
         if on("h0-in-front-of-the-states"):
-            collected = states
-        if on("states-reversed"):
+            collected = before
+        if on("states-reversed") or on("run-backwards-and-turned"):
             collected = collected[::-1]
         if on("one-state-everywhere"):
             collected = [last] * len(collected)
@@ -1057,15 +1294,15 @@ def rnn_forward(on: On) -> Any:
             axis = 1
         if on("stacked-at-the-end"):
             axis = -1
+        if on("batch-walked-through") or on("sentences-continue-each-other"):
+            axis = 0
+        if on("second-axis-taken-for-seq"):
+            axis = 1
         stacked: Any = torch.stack(collected, dim=axis)
         if on("states-always-float32"):
             stacked = stacked.float()
-        if on("last-is-the-first"):
-            last = first
-        if on("last-is-h0"):
-            last = h0
-        if on("last-but-one"):
-            last = before
+        if on("last-unit"):
+            last = stacked[..., -1]
         if on("last-is-the-mean"):
             last = stacked.mean(dim=-2)
         if on("last-of-the-batch"):
@@ -1074,6 +1311,8 @@ def rnn_forward(on: On) -> Any:
             last = last.unsqueeze(-2)
         if on("joined-not-stacked"):
             stacked = torch.cat(collected, dim=-1)
+        if on("joined-along-the-first-axis"):
+            stacked = torch.cat(collected, dim=0)
         if on("states-as-a-list"):
             stacked = collected
         if on("only-the-states"):
@@ -1167,8 +1406,9 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     Turn(
         "graph-freed",
         ALONE,
-        "Autograd throws the graph away after the first gradient, and you need it for every unit. Ask "
-        "for it to be kept.",
+        "Autograd stops with an error. If it speaks of a second time, it has thrown the graph away "
+        "after the first unit and you need it for all: ask for it to be kept. If it speaks of scalar "
+        "outputs, give it one unit at a time, added up over the batch.",
     ),
     Turn(
         "all-states-added",
@@ -1201,7 +1441,7 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     ),
     Turn(
         "own-state-of-each-word",
-        ALONE,
+        "state",
         "You measure how each state depends on the word of its own step. The question is how the last "
         "state depends on the words before.",
     ),
@@ -1317,7 +1557,7 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     ),
     Turn(
         "as-a-list",
-        ALONE,
+        "dtype",
         "You return Python numbers in a list. The result is a tensor with one number for every step.",
     ),
     Turn(
@@ -1325,6 +1565,41 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         ALONE,
         "Your code takes a batch of sentences only. There may be any number of axes in front of seq, "
         "also none: count axes from the end.",
+    ),
+    Turn(
+        "gradient-of-the-square",
+        ALONE,
+        "You take the gradient of the last state's squared norm. That is one number for the whole "
+        "state; the Jacobian has a row for every unit.",
+    ),
+    Turn(
+        "mean-over-features",
+        "norm",
+        "You average the squares over the features of the input. The Frobenius norm adds them all up.",
+    ),
+    Turn(
+        "mean-of-absolute-values",
+        "norm",
+        "You average absolute values. The Frobenius norm is the root of the sum of squares.",
+    ),
+    Turn(
+        "one-norm-for-all",
+        "axis",
+        "You end with a single number. There is one norm for every step of every sentence: add up over "
+        "units and features only.",
+    ),
+    Turn(
+        "first-word-in-every-state",
+        "state",
+        "You measure how every state depends on the first word. The question is how the last state "
+        "depends on every word.",
+    ),
+    Turn(
+        "second-axis-taken-for-seq",
+        ALONE,
+        "You take the last entry of the second axis. That is the last state in a batch of sentences "
+        "only: count the seq axis from the end, so that one sentence works too, and any number of axes "
+        "in front.",
     ),
 )
 def gradient_by_distance(on: On) -> Any:
@@ -1341,12 +1616,18 @@ def gradient_by_distance(on: On) -> Any:
             last = states[..., -1]
         if on("last-sentence"):
             last = states[-1]
+        if on("second-axis-taken-for-seq"):
+            last = states[:, -1, :]
+        if on("own-state-of-each-word") or on("first-word-in-every-state"):
+            last = states
         if on("units-added-first"):
             return [last.sum(dim=-1)]
         if on("units-averaged-first"):
-            return [last.mean(dim=-1)]
+            return [last.mean(dim=-1) / last[..., 0].numel()]
         if on("gradient-of-the-norm"):
-            return [last.norm(dim=-1)]
+            return [last.norm()]
+        if on("gradient-of-the-square"):
+            return [last.square()]
         if on("first-unit-only"):
             return [last[..., 0]]
         if on("last-unit-only"):
@@ -1357,17 +1638,18 @@ def gradient_by_distance(on: On) -> Any:
     def slope(number: Any, inputs: Any) -> Any:
         return torch.autograd.grad(number.sum(), inputs, retain_graph=not on("graph-freed"))[0]
 
-    def own_slope(unit: Any, inputs: Any) -> Any:
-        steps = [slope(step, inputs)[..., t, :] for t, step in enumerate(unit.unbind(dim=-1))]
-        return torch.stack(steps, dim=-2)
+    def slope_by_state(unit: Any, inputs: Any) -> Any:
+        own = on("own-state-of-each-word")
+        steps = [slope(step, inputs) for step in unit.unbind(dim=-1)]
+        rows = [row[..., t if own else 0, :] for t, row in enumerate(steps)]
+        return torch.stack(rows, dim=-2)
 
     def block(states: Any, inputs: Any) -> Any:
         if on("only-three-axes"):
             _, _, _ = states.shape
-        if on("own-state-of-each-word"):
-            rows = [own_slope(unit, inputs) for unit in states.unbind(dim=-1)]
-        else:
-            rows = [slope(number, inputs) for number in chosen(states, inputs)]
+        by_state = on("own-state-of-each-word") or on("first-word-in-every-state")
+        take = slope_by_state if by_state else slope
+        rows = [take(number, inputs) for number in chosen(states, inputs)]
         jacobian = torch.stack(rows)  # (unit, ..., seq, d_in)
         if on("gradients-pile-up"):
             jacobian = jacobian.cumsum(dim=0)
@@ -1392,6 +1674,12 @@ def gradient_by_distance(on: On) -> Any:
             norms = jacobian.sum(dim=(0, axis))
         if on("root-of-the-mean"):
             norms = squares.mean(dim=(0, axis)).sqrt()
+        if on("mean-over-features"):
+            norms = squares.mean(dim=axis).sum(dim=0).sqrt()
+        if on("mean-of-absolute-values"):
+            norms = jacobian.abs().sum(dim=0).mean(dim=axis)
+        if on("one-norm-for-all"):
+            return squares.sum().sqrt()
         if on("mean-over-units"):
             norms = squares.mean(dim=0).sum(dim=axis).sqrt()
         if on("norms-of-units-added"):
@@ -1671,6 +1959,46 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
         "Your code fails for some shapes of gradients. They may have any number of axes, also none: "
         "bring each down to one number without counting its axes.",
     ),
+    Turn(
+        "divided-by-zero",
+        ALONE,
+        "Gradients that are all zero end in a division by zero. Nothing is above the limit there: they "
+        "should come back as they are.",
+    ),
+    Turn(
+        "means-of-squares-added",
+        ALONE,
+        "You take the mean of each tensor's squares and add the means. All squares of all tensors are "
+        "added, without any mean.",
+    ),
+    Turn(
+        "sums-squared",
+        ALONE,
+        "You add the entries of each tensor with their signs and square the sums, so that entries "
+        "cancel. Each entry is squared by itself.",
+    ),
+    Turn(
+        "as-a-generator",
+        ALONE,
+        "You return a generator: round brackets around a comprehension make one. The result is a list.",
+    ),
+    Turn(
+        "nothing-returned-below",
+        ALONE,
+        "Nothing comes back for gradients below the limit: one way through your function ends without "
+        "a return.",
+    ),
+    Turn(
+        "only-long-ones-shrunk",
+        ALONE,
+        "The factor is right, but only tensors that are longer than the limit by themselves are "
+        "shrunk. The direction of the whole step changes: all of them get the same factor.",
+    ),
+    Turn(
+        "limit-of-one",
+        ALONE,
+        "The limit is always 1, whatever max_norm says. Look at where max_norm enters.",
+    ),
 )
 def clip_gradients(on: On) -> Any:
     def size_of(gradients: Any) -> Any:
@@ -1696,6 +2024,10 @@ def clip_gradients(on: On) -> Any:
             return flat.square().mean().sqrt()
         if on("entries-added"):
             return flat.sum().abs()
+        if on("means-of-squares-added"):
+            return torch.stack([gradient.square().mean() for gradient in gradients]).sum().sqrt()
+        if on("sums-squared"):
+            return torch.stack([gradient.sum() for gradient in gradients]).norm()
         return flat.norm()
 
     def scaled(gradients: Any, norm: Any, limit: float) -> Any:
@@ -1737,6 +2069,12 @@ def clip_gradients(on: On) -> Any:
         if on("only-matrices"):
             _ = [gradient.sum(dim=(0, 1)) for gradient in gradients]
         norm = size_of(gradients)
+        if on("divided-by-zero"):
+            _ = max_norm / float(norm)
+        if on("limit-of-one"):
+            max_norm = 1.0
+        if on("nothing-returned-below") and norm <= max_norm:
+            return None
         if on("each-clipped-alone"):
             clipped = [scaled([gradient], gradient.norm(), max_norm)[0] for gradient in gradients]
         elif on("norm-over-one-axis"):
@@ -1748,6 +2086,11 @@ def clip_gradients(on: On) -> Any:
             clipped = [gradient.clamp(-max_norm, max_norm) for gradient in gradients]
         else:
             clipped = scaled(gradients, norm, max_norm)
+        if on("only-long-ones-shrunk"):
+            clipped = [
+                new if old.norm() > max_norm else old
+                for old, new in zip(gradients, clipped, strict=True)
+            ]
         if on("always-float32"):
             clipped = [gradient.float() for gradient in clipped]
         if on("changed-in-place"):
@@ -1756,6 +2099,8 @@ def clip_gradients(on: On) -> Any:
             return norm
         if on("norm-returned-too"):
             return clipped, norm
+        if on("as-a-generator"):
+            return (gradient for gradient in clipped)
         if on("as-a-tuple"):
             return tuple(clipped)
         if on("nothing-returned"):
