@@ -119,18 +119,30 @@ class Known:
     turns: list[tuple[tuple[str, ...], Trace]]
     messages: dict[str, str]
 
+    @functools.cached_property
+    def _off(self) -> list[set[str]]:
+        """The calls in which each turn does something else than the right solution."""
+        return [
+            {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
+            for _, trace in self.turns
+        ]
+
     def recognise(self, trace: Trace) -> Diagnosis | None:
-        """Find the wrong turn, or the pair of them, that did what this trace shows."""
-        off = {key for key, print_ in trace.items() if not alike(print_, self.right.get(key))}
+        """Find the wrong turn, or the pair of them, that did what this trace shows.
+
+        The score of a turn is the share of calls in which both did the same wrong thing, among all in
+        which either did something wrong.
+        """
+        off = {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
         if not off:
             return None
         best, names = 0.0, tuple[str, ...]()
-        for turn, theirs in self.turns:
-            differs = {
-                key for key in trace if key not in theirs or not alike(theirs[key], self.right.get(key))
-            }
-            shared = {key for key in off & differs if key in theirs and alike(trace[key], theirs[key])}
-            score = len(shared) / len(off | differs)
+        for (turn, theirs), wrong in zip(self.turns, self._off, strict=True):
+            differs = (wrong & trace.keys()) | (trace.keys() - theirs.keys())
+            common, either = off & wrong, len(off | differs)
+            if len(common) / either <= best + 1e-9:
+                continue  # even if all of it matched, it would not be better
+            score = sum(alike(trace[key], theirs[key]) for key in common) / either
             if score > best + 1e-9:
                 best, names = score, turn
         if best < 0.5:
