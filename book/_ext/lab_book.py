@@ -1,4 +1,4 @@
-"""What the chapters use beyond Markdown: figures drawn by code, and numbers that code printed."""
+"""What the chapters use beyond Markdown: figures and numbers that code made, and questions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, ClassVar
 
+import yaml
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
@@ -48,6 +49,43 @@ class Drawn(SphinxDirective):
         return [figure, *messages]
 
 
+class Quiz(SphinxDirective):
+    """Asks questions that answer back, with no script: every answer opens and says why.
+
+    The content is YAML: a list of questions, each with `question` and `answers`; an answer has `text`,
+    `why`, and `correct: true` where it is.
+    """
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        questions = yaml.safe_load("\n".join(self.content))
+        quiz = nodes.container(classes=["quiz"])
+        for number, entry in enumerate(questions, start=1):
+            right = [answer for answer in entry["answers"] if answer.get("correct")]
+            if len(right) != 1 or not all(answer.get("why") for answer in entry["answers"]):
+                raise self.error(f"question {number} needs one right answer, and a why for each")
+            quiz += self._part(f"**{number}.** {entry['question']}", "question")
+            for answer in entry["answers"]:
+                quiz += self._answer(answer, f"question-{number}")
+        return [quiz]
+
+    def _answer(self, answer: dict[str, Any], name: str) -> list[nodes.Node]:
+        kind, verdict = ("right", "Right.") if answer.get("correct") else ("wrong", "No.")
+        return [
+            nodes.raw("", f'<details class="{kind}" name="{name}"><summary>', format="html"),
+            self._part(answer["text"], "answer"),
+            nodes.raw("", "</summary>", format="html"),
+            self._part(f"**{verdict}** {answer['why']}", "why"),
+            nodes.raw("", "</details>", format="html"),
+        ]
+
+    def _part(self, text: str, kind: str) -> nodes.Node:
+        part = nodes.container(classes=[kind])
+        self.state.nested_parse([text], self.content_offset, part)
+        return part
+
+
 class Number(SphinxRole):
     """Writes a number that the code of a chapter printed: ``{number}`3.entropy|.2f` ``."""
 
@@ -65,7 +103,8 @@ class Number(SphinxRole):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive and the role."""
+    """Register the directives and the role."""
     app.add_directive("drawn", Drawn)
+    app.add_directive("quiz", Quiz)
     app.add_role("number", Number())
     return {"parallel_read_safe": True}
