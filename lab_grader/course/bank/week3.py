@@ -23,7 +23,7 @@ from lab_transformer import attention as reference
     ),
     Turn(
         "one-key-for-all",
-        "draw",
+        ALONE,
         "You draw one vector and use it in every pair, so your result depends on how long that one "
         "happens to be. Every sample is a new pair of vectors.",
     ),
@@ -114,7 +114,14 @@ from lab_transformer import attention as reference
     Turn(
         "tensor-returned",
         ALONE,
-        "You return a tensor with one number in it. A plain Python float is asked for.",
+        "You return a tensor. One plain Python float is asked for: the variance of all your dot "
+        "products.",
+    ),
+    Turn(
+        "list-returned",
+        ALONE,
+        "You return a list of numbers. One plain float is asked for: the variance of all your dot "
+        "products.",
     ),
     Turn(
         "nothing-returned",
@@ -159,6 +166,8 @@ def dot_product_variance(on: On) -> Any:
         variance = spread(dots, d)
         if on("tensor-returned"):
             return variance
+        if on("list-returned"):
+            return dots.tolist()
         return None if on("nothing-returned") else float(variance)
 
     return block
@@ -265,6 +274,12 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "You cut the root of the width to a whole number. The root of 8 is not 2: keep its fraction.",
     ),
     Turn(
+        "fourth-root",
+        ALONE,
+        "You divide by the fourth root of the width. That is right where both q and k are divided by "
+        "it; here only one of them is.",
+    ),
+    Turn(
         "scale-hard-coded",
         ALONE,
         "You divide by a fixed number, which fits only heads that are 64 wide. Take the width from "
@@ -299,6 +314,13 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         ALONE,
         "Your softmax takes the same maximum off all rows. A row whose scores all lie far below it "
         "underflows to zero over zero: every row needs its own maximum.",
+    ),
+    Turn(
+        "one-maximum-for-all-cleaned",
+        ALONE,
+        "Your softmax takes the same maximum off all rows. A row whose scores all lie far below it "
+        "underflows to zero over zero, and cleaning that up leaves it without any weight: every row "
+        "needs its own maximum.",
     ),
     Turn(
         "softmax-over-batch",
@@ -535,16 +557,28 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "Your results are float32 whatever comes in. A block keeps the dtype of its inputs.",
     ),
     Turn(
+        "weights-in-float32",
+        ALONE,
+        "Your weights are float32 whatever comes in, and the output loses precision with them. A "
+        "block keeps the dtype of its inputs.",
+    ),
+    Turn(
         "changes-q",
         ALONE,
         "You change the argument q in place, and the caller's tensor with it. Make a new tensor "
         "instead; mind operators such as /= and methods that end in an underscore.",
     ),
     Turn(
+        "changes-k",
+        ALONE,
+        "You change the argument k in place, and the caller's tensor with it. Make a new tensor "
+        "instead; mind operators such as /= and methods that end in an underscore.",
+    ),
+    Turn(
         "keys-not-transposed",
         ALONE,
-        "You multiply queries and keys as they are, and the shapes do not fit. Every query meets "
-        "every key along their width: one of the two has to be turned.",
+        "The shapes in a matrix product of yours do not fit. Most likely queries and keys meet as "
+        "they are: every query meets every key along their width, so one of the two has to be turned.",
     ),
     Turn(
         "all-axes-reversed",
@@ -587,6 +621,7 @@ def scaled_dot_product_attention(on: On) -> Any:
             ("half-the-width", (width / 2) ** 2),
             ("root-cut-to-integer", math.isqrt(width) ** 2),
             ("scale-hard-coded", 64),
+            ("fourth-root", math.sqrt(width)),
         ):
             if on(turn):
                 return math.sqrt(other)
@@ -635,9 +670,10 @@ def scaled_dot_product_attention(on: On) -> Any:
             return scores
         if on("softmax-overflows"):
             return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
-        if on("one-maximum-for-all"):
+        if on("one-maximum-for-all") or on("one-maximum-for-all-cleaned"):
             raised = (scores - scores.max()).exp()
-            return raised / raised.sum(dim=-1, keepdim=True)
+            weights = raised / raised.sum(dim=-1, keepdim=True)
+            return weights.nan_to_num() if on("one-maximum-for-all-cleaned") else weights
         if on("softmax-over-everything"):
             return scores.flatten(-2).softmax(dim=-1).unflatten(-1, scores.shape[-2:])
         if on("sigmoid"):
@@ -694,7 +730,7 @@ def scaled_dot_product_attention(on: On) -> Any:
             pass
         if mask is not None or on("mask-not-optional"):
             scores = hide(scores, mask)
-        dirty = weights = normalise(scores)
+        dirty = weights = normalise(scores.float() if on("weights-in-float32") else scores)
         if on("scaled-after-softmax"):
             weights = weights / math.sqrt(q.shape[-1])
         if mask is not None:
@@ -708,7 +744,7 @@ def scaled_dot_product_attention(on: On) -> Any:
             weighing = weighing.detach()
         if on("weights-cut-altogether"):
             weighing = weights = weights.detach()
-        output = weighing @ (k if on("keys-instead-of-values") else v)
+        output = weighing.to(v.dtype) @ (k if on("keys-instead-of-values") else v)
         if on("nan-left-in-weights"):
             weights = dirty
         return output, scores if on("scores-returned-for-weights") else weights
@@ -717,6 +753,9 @@ def scaled_dot_product_attention(on: On) -> Any:
         if on("changes-q"):
             q /= math.sqrt(q.shape[-1])
             return attend(q * math.sqrt(q.shape[-1]), k, v, mask)
+        if on("changes-k"):
+            k /= math.sqrt(q.shape[-1])
+            return attend(q, k * math.sqrt(q.shape[-1]), v, mask)
         if on("float32-only"):
             q, k, v = q.float(), k.float(), v.float()
         output, weights = attend(q, k, v, mask)
@@ -799,6 +838,12 @@ def with_the_lowest_number_and_zeroed_weights(q: Any, k: Any, v: Any, mask: Any 
         "heads.",
     ),
     Turn(
+        "words-mixed-by-transpose",
+        "cut",
+        "You exchange words and numbers before you cut and reshape, so every head gets pieces of "
+        "different words. Cut each word first, then move the heads.",
+    ),
+    Turn(
         "every-nth-number",
         "cut",
         "Your heads take every n-th number of a word. Head 0 should get the first d_head numbers, "
@@ -864,10 +909,28 @@ def with_the_lowest_number_and_zeroed_weights(q: Any, k: Any, v: Any, mask: Any 
         "they are, and have one of its own for the heads.",
     ),
     Turn(
+        "heads-lined-up",
+        "order",
+        "You line up the heads along the first axis, behind each other. They need an axis of their "
+        "own, directly in front of the words.",
+    ),
+    Turn(
         "only-three-axes",
         ALONE,
         "Your code takes it that x has three axes. There may be no batch, or several leading axes: "
         "use the last two and leave the others as they are.",
+    ),
+    Turn(
+        "only-three-axes-permuted",
+        ALONE,
+        "You put exactly four axes into a new order, so x must have three. There may be no batch, or "
+        "several leading axes: exchange two axes, counted from the end.",
+    ),
+    Turn(
+        "only-three-axes-sized",
+        ALONE,
+        "You take it that the first two axes of x are batch and sequence. There may be no batch, or "
+        "several leading axes: use the last two and leave the others as they are.",
     ),
     Turn(
         "only-three-axes-reshaped",
@@ -917,6 +980,8 @@ def split_heads(on: On) -> Any:
         width = x.shape[-1] // n
         if on("words-mixed"):
             return x.reshape(*x.shape[:-2], n, -1, width).transpose(-3, -2)
+        if on("words-mixed-by-transpose"):
+            return x.mT.reshape(*x.shape[:-2], n, -1, width).transpose(-3, -2)
         if on("every-nth-number"):
             return x.unflatten(-1, (width, n)).mT
         if on("heads-and-width-exchanged"):
@@ -941,6 +1006,8 @@ def split_heads(on: On) -> Any:
             return parts.movedim(-2, 0)
         if on("axes-counted-from-the-front"):
             return parts.transpose(1, 2)
+        if on("heads-lined-up"):
+            return torch.cat(parts.unbind(dim=-2), dim=0)
         heads = parts.transpose(-3, -2)
         return heads.flatten(0, -3) if on("heads-into-batch") else heads
 
@@ -950,6 +1017,10 @@ def split_heads(on: On) -> Any:
             return x.reshape(batch, seq, n_heads, d_model // n_heads).transpose(1, 2)
         if on("only-three-axes-reshaped"):
             return x.reshape(x.size(0), -1, n_heads, x.size(-1) // n_heads).transpose(1, 2)
+        if on("only-three-axes-permuted"):
+            return x.unflatten(-1, (n_heads, -1)).permute(0, 2, 1, 3)
+        if on("only-three-axes-sized"):
+            return x.reshape(x.size(0), x.size(1), n_heads, -1).transpose(1, 2)
         if on("heads-always-second"):
             return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
         if on("list-of-heads"):
@@ -1012,6 +1083,12 @@ def with_a_product(x: Any, n_heads: int) -> Any:
         "other words. It is the heads that have to move, behind the words.",
     ),
     Turn(
+        "heads-exchanged-with-width",
+        "order",
+        "You exchange the heads with the numbers of a head. It is heads and words that have to change "
+        "places, so that the parts of each word come together.",
+    ),
+    Turn(
         "axes-counted-from-the-front",
         "order",
         "You exchange the axes 1 and 2, which is right for exactly one leading axis. There may be "
@@ -1063,6 +1140,12 @@ def with_a_product(x: Any, n_heads: int) -> Any:
         ALONE,
         "Your code takes it that x has four axes. There may be no batch, or several leading axes: use "
         "the last three and leave the others as they are.",
+    ),
+    Turn(
+        "only-four-axes-permuted",
+        ALONE,
+        "You put exactly four axes into a new order, so x must have four. There may be no batch, or "
+        "several leading axes: exchange two axes, counted from the end.",
     ),
     Turn(
         "only-four-axes-flattened",
@@ -1119,6 +1202,8 @@ def merge_heads(on: On) -> Any:
             return x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
         if on("heads-interleaved"):
             return x.movedim(-3, -1)
+        if on("heads-exchanged-with-width"):
+            return x.transpose(-3, -1)
         if on("last-axes-exchanged"):
             return x.mT.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
         return x.transpose(1, 2) if on("axes-counted-from-the-front") else x.transpose(-3, -2)
@@ -1144,6 +1229,8 @@ def merge_heads(on: On) -> Any:
         if on("only-four-axes"):
             batch, heads, seq, width = x.shape
             return x.transpose(1, 2).reshape(batch, seq, heads * width)
+        if on("only-four-axes-permuted"):
+            return x.permute(0, 2, 1, 3).flatten(2)
         if on("only-four-axes-flattened"):
             return x.transpose(1, 2).flatten(2)
         if on("heads-always-second"):
@@ -1303,6 +1390,12 @@ def by_products(x: Any) -> Any:
         "inside a word. Heads belong in front of the words.",
     ),
     Turn(
+        "projected-after-split",
+        ALONE,
+        "The shapes in a matrix product of yours do not fit. Most likely the inputs are split before "
+        "their projections, whose layers take whole words: project first, then split.",
+    ),
+    Turn(
         "words-mixed-in-merge",
         "merge",
         "You reshape the heads' findings to (seq, d_model) while the heads still stand in front of "
@@ -1365,6 +1458,12 @@ def by_products(x: Any) -> Any:
         "Your mask does not reach the attention. Pass it on.",
     ),
     Turn(
+        "mask-of-the-first-head",
+        ALONE,
+        "You cut the mask down to its first head. It may have its own page for every head, or fewer "
+        "axes than that: pass it on as it is.",
+    ),
+    Turn(
         "mask-inverted",
         "mask",
         "Your mask works the wrong way round: True means that a query may attend to a key, here and "
@@ -1423,6 +1522,11 @@ def by_products(x: Any) -> Any:
         "You return the mean of the heads' weights. Every head's own weights are asked for.",
     ),
     Turn(
+        "weights-summed",
+        ALONE,
+        "You return the sum of the heads' weights. Every head's own weights are asked for.",
+    ),
+    Turn(
         "softmax-of-output",
         ALONE,
         "You put a softmax behind the last projection. The output is a vector of any numbers: softmax "
@@ -1444,6 +1548,12 @@ def by_products(x: Any) -> Any:
         ALONE,
         "No gradient comes back through your module: somewhere the numbers leave torch's graph, by "
         "detach, data, numpy, item, no_grad or a new tensor. Without it nothing can be learned.",
+    ),
+    Turn(
+        "gradient-cut-before-w_o",
+        ALONE,
+        "No gradient comes back through your heads; only w_o would learn. Somewhere before it the "
+        "numbers leave torch's graph, by detach, data, numpy or no_grad.",
     ),
     Turn(
         "weights-cut-from-gradient",
@@ -1549,6 +1659,8 @@ def MultiHeadAttention(on: On) -> Any:
             mask = None
         if on("mask-inverted") and mask is not None:
             mask = ~mask
+        if on("mask-of-the-first-head") and mask is not None:
+            mask = mask[..., :1, :, :]
         if mask is not None and (on("mask-gets-an-axis-for-heads") or on("mask-grows-the-result")):
             mask = mask.unsqueeze(1)
         if any(map(on, anew)):
@@ -1565,6 +1677,8 @@ def MultiHeadAttention(on: On) -> Any:
                 apply(layer, x)
                 for layer, x in zip(layers(self), choose(query, key, value), strict=True)
             ]
+            if on("projected-after-split"):
+                self.w_q(split(query, self.n_heads))
             if on("one-wide-head"):
                 q, k, v = views
                 merged, weights = attend(q, k, v, mask, self.n_heads)
@@ -1572,6 +1686,8 @@ def MultiHeadAttention(on: On) -> Any:
                 q, k, v = (split(view, self.n_heads) for view in views)
                 heads, weights = attend(q, k, v, mask, self.n_heads)
                 merged = merge(heads)
+            if on("gradient-cut-before-w_o"):
+                merged, weights = merged.detach(), weights.detach()
             output = merged
             if not on("w_o-missing"):
                 output = (self.w_v if on("w_v-for-output") else self.w_o)(merged)
@@ -1587,6 +1703,8 @@ def MultiHeadAttention(on: On) -> Any:
                 output, weights = output.detach(), weights.detach()
             if on("nothing-returned"):
                 return None
+            if on("weights-summed"):
+                weights = weights.sum(dim=-3)
             if on("weights-averaged"):
                 weights = weights.mean(dim=-3)
             if on("only-the-output"):
