@@ -33,6 +33,24 @@ NUMBERS = (
         "Your mask holds 0 and minus infinity, to be added to the scores. Here a mask is boolean, "
         "True where one may look; what happens to the scores is decided where the softmax is.",
     ),
+    Turn(
+        "short-integers",
+        ALONE,
+        "Your mask holds integers. A mask of this course is boolean, True where one may look: `~` of "
+        "an integer is not what you want, and indexing with integers means something else.",
+    ),
+    Turn(
+        "bytes",
+        ALONE,
+        "Your mask holds integers. A mask of this course is boolean, True where one may look: `~` of "
+        "an integer is not what you want, and indexing with integers means something else.",
+    ),
+    Turn(
+        "zero-times-infinity",
+        ALONE,
+        "Your mask has NaN in it: zero times infinity is not zero. And a mask of this course is "
+        "boolean, True where one may look, with no infinities in it.",
+    ),
 )
 
 
@@ -41,6 +59,12 @@ def _as_numbers(on: On, mask: Any) -> Any:
         return mask.float()
     if on("integers"):
         return mask.long()
+    if on("short-integers"):
+        return mask.int()
+    if on("bytes"):
+        return mask.byte()
+    if on("zero-times-infinity"):
+        return (~mask).float() * -math.inf
     if on("zeros-and-minus-infinity"):
         return torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
     return mask
@@ -126,6 +150,12 @@ def _as_numbers(on: On, mask: Any) -> Any:
         "Your mask has axes for batch and heads in front. Two axes are asked for, query and key: "
         "broadcasting adds the others by itself.",
     ),
+    Turn(
+        "nested-lists",
+        ALONE,
+        "You return lists of lists. A tensor is asked for: only that can be combined with other masks "
+        "and applied to scores.",
+    ),
     *NUMBERS,
 )
 def causal_mask(on: On) -> Any:
@@ -148,6 +178,8 @@ def causal_mask(on: On) -> Any:
             mask = mask[None]
         if on("with-batch-and-head-axes"):
             mask = mask[None, None]
+        if on("nested-lists"):
+            return mask.tolist()
         return _as_numbers(on, mask)
 
     return block
@@ -376,10 +408,38 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "not as low themselves; minus infinity is below every score.",
     ),
     Turn(
+        "finite-fill-then-zeroed",
+        ALONE,
+        "You fill hidden scores with a large negative number and set their weights to zero "
+        "afterwards. Where the allowed scores are lower than that number, the hidden ones win first "
+        "and the whole weight is lost. Only minus infinity is below every score.",
+    ),
+    Turn(
+        "lowest-finite-fill-then-zeroed",
+        ALONE,
+        "You fill hidden scores with the lowest number of the dtype and set their weights to zero "
+        "afterwards. It is still a number: in a row with scores as low as that, part of the weight is "
+        "lost. Only minus infinity is below every score.",
+    ),
+    Turn(
+        "ten-thousand-subtracted",
+        "fill",
+        "You take a number such as 10000 off hidden scores. A hidden score as large as that is seen "
+        "again, and allowed ones as low as that lose against hidden ones. Only minus infinity is "
+        "below every score.",
+    ),
+    Turn(
         "mask-added",
         ALONE,
         "You add the mask to the scores, as 1 and 0. That moves allowed scores up by one and hides "
         "nothing. A hidden score must become one that softmax turns into exactly 0.",
+    ),
+    Turn(
+        "exponentials-times-mask",
+        "fill",
+        "You multiply exponentials by the mask. At scores of a thousand exp overflows, and infinity "
+        "times zero is NaN; at minus a thousand a whole row vanishes. Hide the scores first, and take "
+        "the row's largest allowed score off before you exponentiate.",
     ),
     Turn(
         "zero-after-softmax",
@@ -413,6 +473,12 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "Where nothing is allowed your weights are not zero: a softmax of nothing but minus infinity "
         "is NaN, and of nothing but one finite number an even spread. Such a row needs a step of its "
         "own.",
+    ),
+    Turn(
+        "empty-row-spread-evenly",
+        ALONE,
+        "Where nothing is allowed you spread the weight evenly. There is nothing to look at: such a "
+        "row should be all zeros.",
     ),
     Turn(
         "zeroed-unless-all-allowed",
@@ -484,6 +550,12 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "can be learned through them. Compute with the tensor that you were given.",
     ),
     Turn(
+        "through-numpy",
+        ALONE,
+        "You leave PyTorch for NumPy on the way. That works on plain numbers, but a tensor that is "
+        "being trained refuses it, because its gradient would be lost. Stay with tensor operations.",
+    ),
+    Turn(
         "always-float32",
         ALONE,
         "You turn the scores into float32. Whoever computes in double precision loses half of their "
@@ -510,6 +582,8 @@ def masked_softmax(on: On) -> Any:
             dim = max(-2, -scores.ndim)
         if on("over-the-first-axis"):
             dim = 0
+        if on("through-numpy"):
+            scores = torch.from_numpy(scores.numpy())
         given, mask = mask, mask.expand_as(scores)
         if on("scores-overwritten"):
             scores[~mask] = -math.inf
@@ -523,7 +597,8 @@ def masked_softmax(on: On) -> Any:
             some = mask.any(dim=-1, keepdim=True)
         if on("mask-not-expanded"):
             some = given.any(dim=dim, keepdim=True)
-        return weights.masked_fill(~some, 0.0)
+        even = 1 / scores.shape[dim] if on("empty-row-spread-evenly") else 0.0
+        return weights.masked_fill(~some, even)
 
     return block
 
@@ -531,6 +606,8 @@ def masked_softmax(on: On) -> Any:
 def _filled(on: On, scores: Any, mask: Any) -> Any:
     if on("finite-number-added"):
         return scores - 1e9 * (~mask).to(scores.dtype)
+    if on("ten-thousand-subtracted"):
+        return scores - 1e4 * (~mask).to(scores.dtype)
     if on("mask-added"):
         return scores + mask.to(scores.dtype)
     if on("infinity-added"):
@@ -539,11 +616,14 @@ def _filled(on: On, scores: Any, mask: Any) -> Any:
         "zero-before-softmax": 0.0,
         "plus-infinity": math.inf,
         "finite-fill": -1e9,
+        "finite-fill-then-zeroed": -1e9,
+        "lowest-finite-fill-then-zeroed": torch.finfo(scores.dtype).min,
         "lowest-finite-fill": torch.finfo(scores.dtype).min,
     }
     fill = next((value for name, value in fills.items() if on(name)), -math.inf)
     after = (
         "mask-ignored",
+        "exponentials-times-mask",
         "zero-after-softmax",
         "renormalised-after-softmax",
         "minus-infinity-after-softmax",
@@ -556,6 +636,8 @@ def _softmax(on: On, scores: Any, dim: int) -> Any:
         return scores
     if on("log-weights"):
         return torch.log_softmax(scores, dim=dim)
+    if on("exponentials-times-mask"):
+        return scores.exp()
     if on("no-maximum") or on("one-maximum-for-all"):
         raised = (scores - scores.max()).exp() if on("one-maximum-for-all") else scores.exp()
         return raised / raised.sum(dim=dim, keepdim=True)
@@ -565,9 +647,10 @@ def _softmax(on: On, scores: Any, dim: int) -> Any:
 
 
 def _mask_weights(on: On, weights: Any, mask: Any, dim: int) -> Any:
-    if on("zero-after-softmax"):
+    zeroed = ("zero-after-softmax", "finite-fill-then-zeroed", "lowest-finite-fill-then-zeroed")
+    if any(map(on, zeroed)):
         return weights * mask
-    if on("renormalised-after-softmax"):
+    if on("renormalised-after-softmax") or on("exponentials-times-mask"):
         weights = weights * mask
         total = weights.sum(dim=dim, keepdim=True)
         return weights / (total if on("empty-row-not-zeroed") else total.clamp(min=1e-12))
@@ -655,6 +738,12 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         "shift",
         "Every place holds the start token: while you move the words you overwrite the one that you "
         "need next. Copy from the untouched targets.",
+    ),
+    Turn(
+        "first-word-everywhere",
+        ALONE,
+        "After the start token every place holds the first word: while you move the words you "
+        "overwrite the one that you need next. Copy from the untouched targets.",
     ),
     Turn(
         "nothing-moved",
@@ -754,6 +843,8 @@ def _shifted(on: On, targets: Any, start: Any) -> Any:
         return torch.cat([start, start, targets], dim=-1)[..., : targets.shape[-1]]
     if on("start-token-everywhere"):
         return start.expand_as(targets).clone()
+    if on("first-word-everywhere"):
+        return torch.cat([start, targets[..., :1].expand_as(targets)[..., 1:]], dim=-1)
     if on("nothing-moved"):
         return targets.clone()
     if on("nothing-dropped"):
@@ -945,6 +1036,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "over the vocabulary. Both are means over words only.",
     ),
     Turn(
+        "smoothing-averaged-over-padding",
+        "smoothing",
+        "The part of your loss that is spread over the vocabulary is a mean over all places, padding "
+        "included. Both parts are means over words only.",
+    ),
+    Turn(
         "sign-forgotten",
         "log",
         "Your loss is negative: training would make it worse. The loss is minus the log of the "
@@ -998,6 +1095,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "A batch of nothing but padding gives NaN: zero divided by zero words. Its loss should be 0.",
     ),
     Turn(
+        "number-without-words",
+        ALONE,
+        "For a batch of nothing but padding you return a plain Python number. A tensor is asked for "
+        "there too, so that training can go on with it.",
+    ),
+    Turn(
         "batches-only",
         "axes",
         "Your code takes logits apart into (batch, seq, vocab). A single sentence, or one more axis "
@@ -1020,6 +1123,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         ALONE,
         "Your loss is a new tensor, cut off from the logits (item, detach, numpy): nothing can be "
         "learned from it. Compute with the tensors that you were given.",
+    ),
+    Turn(
+        "through-numpy",
+        ALONE,
+        "You leave PyTorch for NumPy on the way. That works on plain numbers, but a tensor that is "
+        "being trained refuses it, because its gradient would be lost. Stay with tensor operations.",
     ),
     Turn(
         "plain-number",
@@ -1049,6 +1158,8 @@ def sequence_loss(on: On) -> Any:
             logits.view(-1, logits.shape[-1])
         if on("detached"):
             logits = logits.detach()
+        if on("through-numpy"):
+            logits = torch.from_numpy(logits.numpy())
         if on("always-float32"):
             logits = logits.float()
         if on("first-token-left-out"):
@@ -1076,7 +1187,8 @@ def sequence_loss(on: On) -> Any:
         if on("sign-forgotten"):
             losses = -losses
         loss = _mean(on, losses, real)
-        return loss.item() if on("plain-number") and loss.numel() == 1 else loss
+        plain = on("plain-number") or (on("number-without-words") and not real.any())
+        return loss.item() if plain else loss
 
     return block
 
@@ -1117,6 +1229,8 @@ def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real:
         spread = torch.zeros_like(spread)
     if on("smoothing-counts-padding"):
         spread = (spread.sum() / real.sum().clamp(min=1)).expand_as(spread)
+    if on("smoothing-averaged-over-padding"):
+        spread = spread.mean().expand_as(spread)
     losses = share * target + smoothing * spread
     if on("kl-divergence"):
         even = smoothing / vocab
@@ -1247,6 +1361,12 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "what is looked at, that must be hidden.",
     ),
     Turn(
+        "mask-squeezed",
+        ALONE,
+        "You drop the axes of size one of the given mask. They are what lines it up with heads and "
+        "queries: without them its batch meets the queries.",
+    ),
+    Turn(
         "exactly-one-mask",
         ALONE,
         "A key is seen where exactly one of the two masks allows it. It must be allowed by both.",
@@ -1283,6 +1403,17 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "no-norm",
         "structure",
         "Your block normalises nothing: both norms are unused.",
+    ),
+    Turn(
+        "attention-not-normalised",
+        "structure",
+        "In the pre-norm case attention sees the raw x in your block: norm_1 is missing before it.",
+    ),
+    Turn(
+        "feed-forward-not-normalised",
+        "structure",
+        "In the pre-norm case the feed-forward layer sees raw numbers in your block: norm_2 is "
+        "missing before it.",
     ),
     Turn(
         "no-residual-around-attention",
@@ -1377,10 +1508,16 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "The sequence is the axis before the last.",
     ),
     Turn(
+        "attention-misunderstood",
+        ALONE,
+        "A type does not fit where you call attention. It returns two things, the output and the "
+        "weights, and you need the first of them; and the mask that it takes is boolean.",
+    ),
+    Turn(
         "weights-taken-for-output",
         ALONE,
-        "Attention returns two things, the output and the weights. You went on with the pair, or with "
-        "the weights, instead of the output.",
+        "Attention returns two things, the output and the weights. You went on with the weights "
+        "instead of the output.",
     ),
     Turn(
         "detached",
@@ -1407,9 +1544,11 @@ def causal_block(on: On) -> Any:
             def attend(y: Any, raw: Any) -> Any:
                 k = raw if on("raw-keys-and-values") else y
                 v = raw if on("raw-values") else k
-                output, _ = self.attention(y, k, v, allowed)
-                if on("weights-taken-for-output"):
+                output, weights = self.attention(y, k, v, allowed)
+                if on("attention-misunderstood"):
                     raise TypeError
+                if on("weights-taken-for-output"):
+                    return weights
                 return output.detach() if on("detached") else output
 
             def think(y: Any, raw: Any) -> Any:
@@ -1463,6 +1602,8 @@ def _allowed(on: On, x: Any, mask: Any) -> Any:
         return allowed
     if on("mask-inverted"):
         mask = ~mask
+    if on("mask-squeezed"):
+        mask = mask.squeeze()
     if on("mask-on-rows"):
         mask = mask.mT
     if on("or-instead-of-and"):
@@ -1472,7 +1613,8 @@ def _allowed(on: On, x: Any, mask: Any) -> Any:
 
 def _step(on: On, x: Any, sublayer: Any, norm: Any, first: bool, attention: bool) -> Any:
     side = "attention" if attention else "feed-forward"
-    y = norm(x) if first and not on("no-norm") and not on("norm-after-the-sublayer") else x
+    raw = any(map(on, ("no-norm", "norm-after-the-sublayer", f"{side}-not-normalised")))
+    y = norm(x) if first and not raw else x
     result = sublayer(y, x)
     if on("norm-after-the-sublayer"):
         return x + norm(result)
