@@ -203,6 +203,24 @@ from lab_transformer.rnn import rnn_cell as reference_cell
         "You return nested lists of Python numbers. The result is a tensor, so that it can be "
         "multiplied with a table.",
     ),
+    Turn(
+        "short-integer-rows",
+        "dtype",
+        "Your rows are integers. They are there to be multiplied with a table of floating point "
+        "numbers, and torch does not multiply an integer matrix with one: convert them.",
+    ),
+    Turn(
+        "ones-before-the-token",
+        ALONE,
+        "Your rows are filled with ones before the token, like a thermometer. A one-hot row has a "
+        "single 1: ask whether a column is the token's own, not whether it comes before it.",
+    ),
+    Turn(
+        "not-for-transposed",
+        ALONE,
+        "You flatten with view, which fails for tokens that came out of a transpose. Use something "
+        "that does not depend on how the numbers lie in memory.",
+    ),
 )
 def one_hot(on: On) -> Any:
     def block(tokens: Any, vocab_size: int) -> Any:
@@ -212,6 +230,8 @@ def one_hot(on: On) -> Any:
             flat = torch.zeros(len(tokens), vocab_size)
             flat[torch.arange(len(tokens)), tokens] = 1.0
             return flat
+        if on("not-for-transposed"):
+            tokens = tokens.view(-1).view(tokens.shape)
         if on("one-row-a-sentence"):
             flat = torch.zeros(len(tokens), vocab_size)
             for row, token in zip(flat, tokens, strict=True):
@@ -242,6 +262,8 @@ def one_hot(on: On) -> Any:
         hot = column == ids
         if on("ones-up-to-the-token"):
             hot = column >= ids
+        if on("ones-before-the-token"):
+            hot = column > ids
         if on("ones-and-zeros-exchanged"):
             hot = ~hot
         if on("every-row-gets-all-tokens"):
@@ -267,6 +289,8 @@ def one_hot(on: On) -> Any:
             rows = rows.unsqueeze(-2)
         if on("integer-rows"):
             rows = rows.long()
+        if on("short-integer-rows"):
+            rows = rows.int()
         if on("boolean-rows"):
             rows = rows.bool()
         if on("double-rows"):
@@ -388,7 +412,7 @@ def one_hot_in_a_loop(tokens: Any, vocab_size: int) -> Any:
     Turn(
         "rows-normalised",
         ALONE,
-        "You send the one-hot rows through a softmax or divide them by their sum first. They already "
+        "You send the one-hot rows through a softmax first, so every word gets a share. They already "
         "say how much of each word to take: use them as they are.",
     ),
     Turn(
@@ -465,6 +489,24 @@ def one_hot_in_a_loop(tokens: Any, vocab_size: int) -> Any:
         "row. Any number of axes may stand in front: a product that broadcasts needs none of their "
         "sizes.",
     ),
+    Turn(
+        "axes-flattened",
+        "axes",
+        "The axes in front are lost: all embeddings stand in one long list. A batch of sentences "
+        "should stay a batch of sentences.",
+    ),
+    Turn(
+        "divided-by-root-of-d_model",
+        "after",
+        "You divide the embeddings by the root of d_model. A look-up gives the row as it stands in the "
+        "table.",
+    ),
+    Turn(
+        "rows-divided-by-their-sum",
+        "after",
+        "You divide the one-hot rows by their sum first. They already say how much of each word to "
+        "take: use them as they are.",
+    ),
 )
 def embed(on: On) -> Any:
     def block(rows: Any, table: Any) -> Any:
@@ -493,6 +535,8 @@ def embed(on: On) -> Any:
             rows, table = rows.detach(), table.detach()
         if on("rows-normalised"):
             rows = torch.softmax(rows, dim=-1)
+        if on("rows-divided-by-their-sum"):
+            rows = rows / rows.sum(dim=-1, keepdim=True)
         if on("table-transposed"):
             result = rows @ table.T
         elif on("table-first"):
@@ -513,6 +557,8 @@ def embed(on: On) -> Any:
             result = rows @ table
         if on("scaled-by-root-of-d_model"):
             result = result * math.sqrt(table.shape[-1])
+        if on("divided-by-root-of-d_model"):
+            result = result / math.sqrt(table.shape[-1])
         if on("embeddings-normalised"):
             result = F.normalize(result, dim=-1)
         if on("words-added-up"):
@@ -521,6 +567,8 @@ def embed(on: On) -> Any:
             result = result.mean(dim=-2)
         if on("result-transposed") and not single:
             result = result.mT
+        if on("axes-flattened"):
+            result = result.reshape(-1, result.shape[-1])
         if on("axis-left-over"):
             result = result.unsqueeze(-2)
         return result
@@ -750,9 +798,9 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
     Turn(
         "column-vectors",
         ALONE,
-        "Your products treat input and state as columns, with the weights on the left. That works for "
-        "a single vector, but not for a batch: in this course vectors are rows and weights multiply "
-        "from the right.",
+        "Your code works for a single vector, but not for a batch. Either the weights stand on the "
+        "left of the products, as for columns, or vectors are joined along the wrong axis: in this "
+        "course vectors are rows, along the last axis, and weights multiply from the right.",
     ),
     Turn(
         "tanh-of-each-part-bias-with-the-input",
@@ -806,7 +854,7 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
     ),
     Turn(
         "input-through-both-weights",
-        ALONE,
+        "sum",
         "The share of the input goes through the weights of the state as well. Each has its own "
         "weights, and only then they are added: look at your brackets.",
     ),
@@ -816,14 +864,44 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
         "You join input and state to one vector, and their weights to one matrix, but in different "
         "orders. The sizes fit all the same: the parts have to stand in one order on both sides.",
     ),
+    Turn(
+        "input-cut-off",
+        "gradient",
+        "The input is cut off from the result (by detach or .data), so its embedding would never be "
+        "trained. Use it as it is.",
+    ),
+    Turn(
+        "input-and-state-cut-off",
+        "gradient",
+        "Input and old state are cut off from the result (by detach or .data), so no gradient flows "
+        "back to the words and to earlier steps. Use them as they are.",
+    ),
+    Turn(
+        "weights-cut-off",
+        "gradient",
+        "The weights are cut off from the result (by detach, .data or a new tensor), so they would "
+        "never be trained. Use them as they are.",
+    ),
+    Turn(
+        "own-weights",
+        ALONE,
+        "You make a new cell, with weights of its own that are drawn at random, and the ones given are "
+        "not used. Mix with the weights that come as arguments.",
+    ),
 )
 def rnn_cell(on: On) -> Any:
     def block(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         old = h
         if on("always-float32"):
             x, h, w_x, w_h, b = x.float(), h.float(), w_x.float(), w_h.float(), b.float()
-        if on("state-cut-off"):
+        if on("own-weights"):
+            return nn.RNNCell(x.shape[-1], h.shape[-1])(x, h)
+        if on("state-cut-off") or on("input-and-state-cut-off"):
             h = h.detach()
+        if on("input-cut-off") or on("input-and-state-cut-off"):
+            x = x.detach()
+        if on("weights-cut-off"):
+            w_x, w_h = w_x.detach(), w_h.detach()
         if on("everything-cut-off"):
             x, h, w_x, w_h, b = x.detach(), h.detach(), w_x.detach(), w_h.detach(), b.detach()
         if on("only-two-axes"):
@@ -1215,6 +1293,41 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "You write every new state into the tensor that was h0. The caller's h0 is changed, and all "
         "collected states are that one tensor: let every step make a new one.",
     ),
+    Turn(
+        "squashed-too-late",
+        ALONE,
+        "The states are squashed when they are collected, but what is carried to the next step is not "
+        "squashed, so it can grow without bound. Let the cell do the step: it has the tanh inside.",
+    ),
+    Turn(
+        "squashed-too-late-and-last-raw",
+        ALONE,
+        "The states are squashed when they are collected, but what is carried to the next step is not "
+        "squashed, so it can grow without bound. Let the cell do the step: it has the tanh inside.",
+    ),
+    Turn(
+        "last-with-an-axis-in-front",
+        "last",
+        "The last state has an axis of size 1 in front. nn.RNN has one there, for its layers; here it "
+        "is one state for every sentence.",
+    ),
+    Turn(
+        "states-twice",
+        "results",
+        "You return all states twice. The second result is the last of them only.",
+    ),
+    Turn(
+        "fresh-zeros",
+        ALONE,
+        "Your run starts from zeros (always float32, whatever the inputs are), and h0 is not used. The "
+        "first step starts from the state that is given: a run may go on from an earlier one.",
+    ),
+    Turn(
+        "own-weights",
+        ALONE,
+        "You make a new network, with weights of its own that are drawn at random, and the ones given "
+        "are not used. Take every step with the weights that come as arguments.",
+    ),
 )
 def rnn_forward(on: On) -> Any:
     def block(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
@@ -1230,7 +1343,13 @@ def rnn_forward(on: On) -> Any:
         if on("no-bias"):
             b = torch.zeros_like(b)
         h = torch.zeros_like(h0) if on("h0-ignored") else h0
-        before, collected = [h], []
+        if on("fresh-zeros"):
+            h = torch.zeros(h0.shape)
+        if on("own-weights"):
+            run, end = nn.RNN(*w_x.shape, batch_first=True)(xs, h0.unsqueeze(0))
+            return run, end.squeeze(0)
+        before: list[Any] = [h]
+        collected: list[Any] = []
         along = -2
         if on("batch-walked-through") or on("sentences-continue-each-other"):
             along = 0
@@ -1245,18 +1364,19 @@ def rnn_forward(on: On) -> Any:
             words = words[1:]
         if on("returned-inside-the-loop"):
             words = words[:1]
-        inline = on("sentences-continue-each-other") or on("second-axis-taken-for-seq")
+        late = on("squashed-too-late") or on("squashed-too-late-and-last-raw")
+        raw = late or on("no-tanh")
+        elsewhere = on("sentences-continue-each-other") or on("second-axis-taken-for-seq")
+        inline = raw or elsewhere or on("fresh-zeros")
         for t, x in enumerate(words):
             if on("first-word-at-every-step"):
                 x = words[0]
             start = h0 if on("state-not-carried") else h
             if on("state-cut-off-before-its-step"):
                 start = start.detach()
-            total = x @ w_x + start @ w_h + b if inline or on("no-tanh") else None
-            if on("no-tanh"):
-                new = total
-            else:
-                new = torch.tanh(total) if inline else reference_cell(x, start, w_x, w_h, b)
+            new: Any = x @ w_x + start @ w_h + b if inline else reference_cell(x, start, w_x, w_h, b)
+            if inline and not raw:
+                new = torch.tanh(new)
             if on("squashed-again"):
                 new = torch.tanh(new)
             if on("state-added-up"):
@@ -1270,7 +1390,9 @@ def rnn_forward(on: On) -> Any:
             h = new.detach() if on("carried-state-cut-off") else new
             before.append(new)
             collected.append(new)
-        last = before[-1]
+        last = torch.tanh(before[-1]) if on("squashed-too-late") else before[-1]
+        if late:
+            collected = [torch.tanh(state) for state in collected]
         if on("last-is-the-first"):
             last = before[1]
         if on("last-is-h0"):
@@ -1309,12 +1431,16 @@ def rnn_forward(on: On) -> Any:
             last = stacked[-1]
         if on("last-keeps-its-axis"):
             last = last.unsqueeze(-2)
+        if on("last-with-an-axis-in-front"):
+            last = last.unsqueeze(0)
         if on("joined-not-stacked"):
             stacked = torch.cat(collected, dim=-1)
         if on("joined-along-the-first-axis"):
             stacked = torch.cat(collected, dim=0)
         if on("states-as-a-list"):
             stacked = collected
+        if on("states-twice"):
+            return stacked, stacked
         if on("only-the-states"):
             return stacked
         if on("only-the-last-state"):
@@ -1404,11 +1530,13 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "and never clears it. Take the gradient of every unit by itself.",
     ),
     Turn(
-        "graph-freed",
+        "autograd-stops",
         ALONE,
-        "Autograd stops with an error. If it speaks of a second time, it has thrown the graph away "
-        "after the first unit and you need it for all: ask for it to be kept. If it speaks of scalar "
-        "outputs, give it one unit at a time, added up over the batch.",
+        "Autograd stops with an error. If it speaks of a second time, it threw the graph away after "
+        "the first unit and you need it for all: ask for it to be kept. If it speaks of scalar "
+        "outputs, give it one unit at a time, added up over the batch. If it speaks of something not "
+        "used in the graph, take the gradient for the whole inputs: a slice made afterwards is not "
+        "where the states came from.",
     ),
     Turn(
         "all-states-added",
@@ -1601,6 +1729,41 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "only: count the seq axis from the end, so that one sentence works too, and any number of axes "
         "in front.",
     ),
+    Turn(
+        "all-states-averaged",
+        "state",
+        "You take the gradient of the mean of all states. The question is what is left of each word in "
+        "the last one.",
+    ),
+    Turn(
+        "largest-norm-of-a-unit",
+        ALONE,
+        "You take a norm for every unit and keep the largest. The Frobenius norm adds the squares of "
+        "all entries and takes one root at the end.",
+    ),
+    Turn(
+        "units-not-summed",
+        "axis",
+        "Your result still has an axis for the units of the state. The Jacobian of a step has one "
+        "norm, over all its units and features.",
+    ),
+    Turn(
+        "averaged-over-the-batch",
+        ALONE,
+        "You average the norms over the sentences. Each sentence has its own.",
+    ),
+    Turn(
+        "relative-to-the-largest-of-all",
+        ALONE,
+        "You divide the norms by the largest of all. The norms themselves are asked for: whether "
+        "gradients explode could not be seen otherwise.",
+    ),
+    Turn(
+        "collected-as-plain-numbers",
+        "axis",
+        "You turn the norm of each step into a plain number and collect those: all sentences of the "
+        "batch share it, and the dtype is lost. Keep tensors, and add up over units and features only.",
+    ),
 )
 def gradient_by_distance(on: On) -> Any:
     def chosen(states: Any, inputs: Any) -> Any:
@@ -1608,6 +1771,8 @@ def gradient_by_distance(on: On) -> Any:
         last = states[..., -1, :]
         if on("all-states-added"):
             last = states.sum(dim=-2)
+        if on("all-states-averaged"):
+            last = states.mean(dim=-2)
         if on("first-state"):
             last = states[..., 0, :]
         if on("last-but-one-state") and states.shape[-2] > 1:
@@ -1636,7 +1801,7 @@ def gradient_by_distance(on: On) -> Any:
         return last.unbind(dim=-1)[:width]
 
     def slope(number: Any, inputs: Any) -> Any:
-        return torch.autograd.grad(number.sum(), inputs, retain_graph=not on("graph-freed"))[0]
+        return torch.autograd.grad(number.sum(), inputs, retain_graph=not on("autograd-stops"))[0]
 
     def slope_by_state(unit: Any, inputs: Any) -> Any:
         own = on("own-state-of-each-word")
@@ -1655,7 +1820,8 @@ def gradient_by_distance(on: On) -> Any:
             jacobian = jacobian.cumsum(dim=0)
         if on("always-float32"):
             jacobian = jacobian.float()
-        if on("one-norm-for-the-batch") and jacobian.ndim > 3:
+        mixed = on("one-norm-for-the-batch") or on("collected-as-plain-numbers")
+        if mixed and jacobian.ndim > 3:
             size = math.prod(jacobian.shape[1:-2])
             whole = jacobian.reshape(-1, size, *jacobian.shape[-2:])
             jacobian = whole.transpose(1, 2).flatten(-2)
@@ -1688,6 +1854,16 @@ def gradient_by_distance(on: On) -> Any:
             norms = squares.sum(dim=axis).sqrt().mean(dim=0)
         if on("spectral-norm"):
             norms = torch.linalg.matrix_norm(jacobian.movedim((0, axis), (-2, -1)), ord=2)
+        if on("largest-norm-of-a-unit"):
+            norms = squares.sum(dim=axis).sqrt().amax(dim=0)
+        if on("units-not-summed"):
+            return squares.sum(dim=axis).sqrt().movedim(0, -1)
+        if on("averaged-over-the-batch") and norms.ndim > 1:
+            norms = norms.mean(dim=0)
+        if on("collected-as-plain-numbers"):
+            norms = norms.float()
+        if on("relative-to-the-largest-of-all"):
+            norms = norms / norms.max()
         if on("ordered-by-distance"):
             norms = norms.flip(-1)
         if on("relative-to-the-largest"):
@@ -1999,6 +2175,34 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
         ALONE,
         "The limit is always 1, whatever max_norm says. Look at where max_norm enters.",
     ),
+    Turn(
+        "entries-cut-above",
+        ALONE,
+        "You cut every entry off at max_norm, on the positive side only. That bounds entries, not the "
+        "norm, and it changes the direction: shrink all gradients by one factor instead.",
+    ),
+    Turn(
+        "norm-returned-too-as-a-number",
+        ALONE,
+        "You return the norm beside the gradients. Only the list of clipped gradients is asked for.",
+    ),
+    Turn(
+        "root-of-absolute-values",
+        ALONE,
+        "You add absolute values and take the root. The norm is the root of the sum of squares: both "
+        "belong together.",
+    ),
+    Turn(
+        "factor-squared",
+        "factor",
+        "The factor is applied twice (or squared), so the gradients become too short.",
+    ),
+    Turn(
+        "norm-over-the-first-axis",
+        ALONE,
+        "You take norms along one axis of each tensor, so that every column is clipped by itself. All "
+        "numbers of all tensors have one norm.",
+    ),
 )
 def clip_gradients(on: On) -> Any:
     def size_of(gradients: Any) -> Any:
@@ -2024,6 +2228,8 @@ def clip_gradients(on: On) -> Any:
             return flat.square().mean().sqrt()
         if on("entries-added"):
             return flat.sum().abs()
+        if on("root-of-absolute-values"):
+            return flat.abs().sum().sqrt()
         if on("means-of-squares-added"):
             return torch.stack([gradient.square().mean() for gradient in gradients]).sum().sqrt()
         if on("sums-squared"):
@@ -2042,6 +2248,8 @@ def clip_gradients(on: On) -> Any:
             factor = torch.ones_like(norm) * limit
         if on("root-of-the-factor"):
             factor = factor.sqrt()
+        if on("factor-squared"):
+            factor = factor.square()
         if on("limit-shared-out"):
             factor = factor / len(gradients)
         above = norm > limit
@@ -2077,13 +2285,16 @@ def clip_gradients(on: On) -> Any:
             return None
         if on("each-clipped-alone"):
             clipped = [scaled([gradient], gradient.norm(), max_norm)[0] for gradient in gradients]
-        elif on("norm-over-one-axis"):
+        elif on("norm-over-one-axis") or on("norm-over-the-first-axis"):
+            axis = -1 if on("norm-over-one-axis") else 0
             clipped = [
-                scaled([gradient], gradient.norm(dim=-1, keepdim=True), max_norm)[0]
+                scaled([gradient], gradient.norm(dim=axis, keepdim=True), max_norm)[0]
                 for gradient in gradients
             ]
         elif on("each-entry-clamped"):
             clipped = [gradient.clamp(-max_norm, max_norm) for gradient in gradients]
+        elif on("entries-cut-above"):
+            clipped = [gradient.clamp(max=max_norm) for gradient in gradients]
         else:
             clipped = scaled(gradients, norm, max_norm)
         if on("only-long-ones-shrunk"):
@@ -2099,6 +2310,8 @@ def clip_gradients(on: On) -> Any:
             return norm
         if on("norm-returned-too"):
             return clipped, norm
+        if on("norm-returned-too-as-a-number"):
+            return clipped, float(norm)
         if on("as-a-generator"):
             return (gradient for gradient in clipped)
         if on("as-a-tuple"):
@@ -2137,7 +2350,7 @@ def clip_built_in(gradients: Any, max_norm: float) -> Any:
 def clip_joined(gradients: Any, max_norm: float) -> Any:
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     flat = flat / max(1.0, float(flat.norm()) / max_norm)
-    parts = flat.split([gradient.numel() for gradient in gradients])
+    parts = torch.split(flat, [gradient.numel() for gradient in gradients])
     return [part.view(like.shape) for part, like in zip(parts, gradients, strict=True)]
 
 
