@@ -157,7 +157,8 @@ def scaled_dot_product_attention(
     else:
         # Softmax over nothing but -inf is NaN, so a query that sees nothing keeps its scores for now.
         sees = mask.any(dim=-1, keepdim=True)
-        weights = torch.softmax(scores.where(mask | ~sees, -math.inf), dim=-1) * sees
+        hidden = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask & sees, -math.inf)
+        weights = torch.softmax(scores + hidden, dim=-1) * sees
     return weights @ v, weights
     ### END SOLUTION
 

@@ -1,6 +1,7 @@
 """Trained models at work: steps that compute only what is new, translation, free text."""
 
 import copy
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -81,7 +82,10 @@ class CachedStep:
 
 @torch.no_grad()
 def translation_step(model: Transformer, source: Int[Tensor, "key"]) -> Step:
-    """Encode one source sentence and give the `step` that decodes its translation."""
+    """Encode one source sentence and give the `step` that decodes its translation.
+
+    Padding is never a word: its probability is zero.
+    """
     check_shapes(source=(source, "key"))
     if len(source) == 0:
         raise ValueError("there is nothing to translate: the source is empty")
@@ -89,7 +93,10 @@ def translation_step(model: Transformer, source: Int[Tensor, "key"]) -> Step:
     twin = with_cache(model)
 
     def advance(tokens: Tensor, offset: int) -> Tensor:
-        return twin.decode(tokens.to(memory.device), memory, memory_mask, offset)[0]
+        logits = twin.decode(tokens.to(memory.device), memory, memory_mask, offset)[0]
+        if 0 <= model.pad_id < logits.shape[-1]:
+            logits[..., model.pad_id] = -math.inf
+        return logits
 
     return CachedStep(twin.decoder, advance)
 
