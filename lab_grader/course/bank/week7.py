@@ -130,6 +130,38 @@ _RETURNED = (
         "itself.",
     ),
     Turn(
+        "attention-module-not-used",
+        ALONE,
+        "You compare the raw vectors of the two sides, in one head. Keys and values of "
+        "cross-attention are learned projections, and there are several heads: the module "
+        "`attention` has all of it, so let it work.",
+    ),
+    Turn(
+        "last-memory-state-only",
+        ALONE,
+        "Only the last state of the memory can be seen. That is the bottleneck which attention was "
+        "invented to remove: every source word must stay visible by itself.",
+    ),
+    Turn(
+        "target-joined-to-memory",
+        ALONE,
+        "You let the decoder's states be looked at together with the memory. They have looked at "
+        "each other in the self-attention already: here the source alone is asked.",
+    ),
+    Turn(
+        "value-left-out",
+        ALONE,
+        "Your call of `attention` has no value, so the mask takes its place. It takes three "
+        "sequences before the mask: who asks, what is compared, and what is handed over.",
+    ),
+    Turn(
+        "call-does-not-fit",
+        ALONE,
+        "Python cannot make your call: the arguments do not fit. Look at what the forward of "
+        "MultiHeadAttention takes, in which order and by which names: three sequences, then the "
+        "mask.",
+    ),
+    Turn(
         "mask-ignored",
         "mask",
         "The mask has no effect: padding of the source gets weight. Cross-attention needs the "
@@ -160,6 +192,25 @@ _RETURNED = (
         "You set weights of hidden words to zero after the attention has been computed. The others "
         "then do not sum to one, and the output still contains the padding. The mask must act before "
         "softmax.",
+    ),
+    Turn(
+        "mask-axes-changed",
+        ALONE,
+        "Your solution fails wherever a mask is given: its axes no longer broadcast to (..., heads, "
+        "query, key). The mask comes in the right form and can be passed on as it is.",
+    ),
+    Turn(
+        "mask-not-boolean",
+        ALONE,
+        "You turn the mask into numbers, or give another one that is not boolean. A mask of this "
+        "course is boolean, True where something may be seen, and can be passed on as it is.",
+    ),
+    Turn(
+        "padding-set-to-zero",
+        ALONE,
+        "You set the padding of the memory to zero and let it be looked at. A key of zeros still "
+        "gets weight, because a score of zero is not minus infinity: the mask must reach the "
+        "attention.",
     ),
     Turn(
         "residual-added",
@@ -201,6 +252,13 @@ def cross_attention(on: On) -> Any:
                 mask = ~mask
             if on("mask-transposed"):
                 mask = mask.mT
+            if on("mask-axes-changed"):
+                mask = mask.squeeze(1)
+            if on("mask-not-boolean"):
+                mask = mask.float()
+            if on("padding-set-to-zero"):
+                memory = memory * mask.any(dim=-2)[:, 0, :, None]
+                mask = None
         if on("mask-ignored") or on("mask-after-attention"):
             mask = None
         if on("causal-cross-attention"):
@@ -216,9 +274,19 @@ def cross_attention(on: On) -> Any:
             key = x
         if on("values-from-decoder"):
             value = x
+        if on("last-memory-state-only"):
+            key = value = memory[..., -1:, :]
+        if on("target-joined-to-memory"):
+            key = value = torch.cat([memory, x], dim=-2)
         if on("projected-twice"):
             query, key, value = attention.w_q(x), attention.w_k(memory), attention.w_v(memory)
-        if on("no-learned-projections"):
+        if on("value-left-out"):
+            output, weights = attention(query, key, mask)
+        elif on("call-does-not-fit"):
+            output, weights = attention(query, key, mask=mask)
+        elif on("attention-module-not-used"):
+            output, weights = scaled_dot_product_attention(query, key, value, mask)
+        elif on("no-learned-projections"):
             q, k, v = (split_heads(y, attention.n_heads) for y in (query, key, value))
             output, weights = scaled_dot_product_attention(q, k, v, mask)
             output = merge_heads(output)
@@ -260,6 +328,68 @@ def with_a_mask_always(
         memory_mask = torch.ones(1, memory.shape[-2], dtype=torch.bool, device=memory.device)
     source = memory.clone().contiguous()
     return list(attention(decoder_states + 0.0, source, source, memory_mask))
+
+
+# Which norm each sublayer uses; 0 is none.
+_NORMS = {
+    "one-norm-for-all": (
+        (1, 1, 1),
+        "around",
+        "You use the first norm for all three sublayers. Each sublayer has a norm of its own.",
+    ),
+    "norms-1-and-2-exchanged": (
+        (2, 1, 3),
+        ALONE,
+        "The norms of the two attentions have changed places. They are numbered in the order of the "
+        "sublayers.",
+    ),
+    "norms-2-and-3-exchanged": (
+        (1, 3, 2),
+        ALONE,
+        "The norms of the cross-attention and of the feed-forward layer have changed places. They are "
+        "numbered in the order of the sublayers.",
+    ),
+    "first-norm-used-twice": (
+        (1, 1, 3),
+        ALONE,
+        "The cross-attention uses the norm of the self-attention. Each sublayer has a norm of its own.",
+    ),
+    "norms-1-1-2": (
+        (1, 1, 2),
+        ALONE,
+        "Both attentions use the first norm, and the third one is not used at all. Each sublayer has a "
+        "norm of its own, in this order.",
+    ),
+    "second-norm-used-twice": (
+        (1, 2, 2),
+        ALONE,
+        "The feed-forward layer uses the norm of the cross-attention. Each sublayer has a norm of its "
+        "own.",
+    ),
+    "no-norm": (
+        (0, 0, 0),
+        ALONE,
+        "Nothing is normalised in your block. Each sublayer has a norm, before it or after the sum.",
+    ),
+    "self-attention-not-normalised": (
+        (0, 2, 3),
+        ALONE,
+        "The sublayer of the self-attention goes without its norm. All three sublayers take the same "
+        "way around: residual path and norm.",
+    ),
+    "cross-attention-not-normalised": (
+        (1, 0, 3),
+        ALONE,
+        "The sublayer of the cross-attention goes without its norm. All three sublayers take the same "
+        "way around: residual path and norm.",
+    ),
+    "feed-forward-not-normalised": (
+        (1, 2, 0),
+        ALONE,
+        "The feed-forward layer goes without its norm. All three sublayers take the same way around: "
+        "residual path and norm.",
+    ),
+}
 
 
 @space(
@@ -314,6 +444,18 @@ def with_a_mask_always(
         "the source comes in the second sublayer.",
     ),
     Turn(
+        "causal-mask-not-boolean",
+        ALONE,
+        "Your causal mask holds numbers. A mask of this course is boolean, True where something may "
+        "be seen: `causal_mask` of week 6 gives one, and & combines two of them.",
+    ),
+    Turn(
+        "tuple-not-unpacked",
+        ALONE,
+        "An attention returns two things, its output and its weights, and you use them as if they "
+        "were one tensor. A sublayer should give the output alone; the weights are kept aside.",
+    ),
+    Turn(
         "memory-mask-ignored",
         "cross",
         "Padding of the source gets weight: `memory_mask` does not reach the cross-attention. How "
@@ -336,6 +478,13 @@ def with_a_mask_always(
         ALONE,
         "The two masks have changed places: each of the two attentions gets the one that belongs to "
         "the other. Ask for each whose words its keys are.",
+    ),
+    Turn(
+        "causal-mask-of-the-target-on-the-source",
+        ALONE,
+        "The cross-attention gets the mask that you made for the self-attention: causal, and of the "
+        "target's length. Its keys are source words, known from start to end: it needs the source's "
+        "own mask.",
     ),
     Turn(
         "causal-cross-attention",
@@ -446,27 +595,30 @@ def with_a_mask_always(
         "Pre-norm and post-norm have changed places: `norm_first` means that the norm comes before "
         "the sublayer.",
     ),
+    *(Turn(name, slot, message) for name, (_, slot, message) in _NORMS.items()),
     Turn(
-        "one-norm-for-all",
-        "around",
-        "You use the first norm for all three sublayers. Each sublayer has a norm of its own.",
+        "norm-of-the-sublayer-only",
+        ALONE,
+        "You normalise what a sublayer gives and add it to the states. Pre-norm normalises what goes "
+        "into a sublayer, post-norm the whole sum: look at what your norm is given.",
     ),
     Turn(
-        "norms-exchanged",
+        "extra-norm-at-the-end",
         ALONE,
-        "The norms of the cross-attention and of the feed-forward layer have changed places. They "
-        "are numbered in the order of the sublayers.",
+        "A pre-norm block of yours normalises its result once more. The residual path should leave "
+        "the block raw: the decoder has one final norm for the whole stack.",
     ),
     Turn(
-        "no-norm",
+        "keys-and-values-not-normalised",
         ALONE,
-        "Nothing is normalised in your block. Each sublayer has a norm, before it or after the sum.",
+        "In pre-norm only the queries of your self-attention are normalised. Queries, keys and "
+        "values are views of the same states: all three see normalised numbers.",
     ),
     Turn(
-        "cross-attention-not-normalised",
+        "residual-from-the-block's-input",
         ALONE,
-        "The sublayer of the cross-attention goes without its norm. All three sublayers take the "
-        "same way around: residual path and norm.",
+        "Every sublayer's result is added to the block's input. It should be added to the states "
+        "that went into that sublayer, or else the one before it is lost.",
     ),
     Turn(
         "no-residual",
@@ -528,6 +680,8 @@ def decoder_block(on: On) -> Any:
                 memory_mask = None
             if on("causal-cross-attention"):
                 memory_mask = _both(memory_mask, _triangle(x, memory))
+            if on("causal-mask-of-the-target-on-the-source"):
+                memory_mask = self.allowed(x, mask)
             first, second = self.attention, self.cross_attention
             if on("attentions-exchanged"):
                 first, second = second, first
@@ -538,8 +692,11 @@ def decoder_block(on: On) -> Any:
             def attend(y: Any) -> Any:
                 source = memory if on("self-attention-reads-the-source") else y
                 allowed = None if source is memory else self.allowed(y, mask)
-                output, kept[0] = first(y, source, source, allowed)
-                return output
+                if on("keys-and-values-not-normalised"):
+                    source = x
+                found = first(y, source, source, allowed)
+                kept[0] = found[1]
+                return found if on("tuple-not-unpacked") else found[0]
 
             def look(y: Any) -> Any:
                 query, key, value = y, memory, memory
@@ -562,8 +719,10 @@ def decoder_block(on: On) -> Any:
             if on("sublayers-in-parallel"):
                 x = x + sum(self.residual(x, *step) - x for step in steps)
             else:
-                for step in steps:
-                    x = self.residual(x, *step)
+                for sublayer, norm, name in steps:
+                    x = self.residual(x, sublayer, norm, name, start)
+            if on("extra-norm-at-the-end") and self.norm_first:
+                x = self.norm_3(x)
             weights = kept[0 if on("weights-of-the-self-attention") else 1]
             return _returned(on, x, weights)
 
@@ -575,6 +734,8 @@ def decoder_block(on: On) -> Any:
                 causal = causal.mT
             if on("causal-mask-inverted"):
                 causal = ~causal
+            if on("causal-mask-not-boolean"):
+                causal = causal.float()
             if on("no-causal-mask"):
                 return mask
             if mask is None or on("target-mask-ignored"):
@@ -584,15 +745,8 @@ def decoder_block(on: On) -> Any:
             return causal | mask if on("or-instead-of-and") else causal & mask
 
         def steps(self, attend: Any, look: Any) -> list[Any]:
-            norms: list[Any] = [self.norm_1, self.norm_2, self.norm_3]
-            if on("one-norm-for-all"):
-                norms = [self.norm_1] * 3
-            if on("norms-exchanged"):
-                norms = [self.norm_1, self.norm_3, self.norm_2]
-            if on("no-norm"):
-                norms = [nn.Identity()] * 3
-            if on("cross-attention-not-normalised"):
-                norms[1] = nn.Identity()
+            used = next((used for name, (used, *_) in _NORMS.items() if on(name)), (1, 2, 3))
+            norms = [(nn.Identity(), self.norm_1, self.norm_2, self.norm_3)[i] for i in used]
             names = ["self-attention", "cross-attention", "feed-forward"]
             steps = list(zip([attend, look, self.feed_forward], norms, names, strict=True))
             if on("cross-attention-first"):
@@ -601,20 +755,24 @@ def decoder_block(on: On) -> Any:
                 steps = [steps[0], steps[2], steps[1]]
             return steps
 
-        def residual(self, x: Any, sublayer: Any, norm: Any, name: str) -> Any:
+        def residual(self, x: Any, sublayer: Any, norm: Any, name: str, start: Any = None) -> Any:
             norm_first = self.norm_first
             if on("always-pre-norm") or on("always-post-norm"):
                 norm_first = on("always-pre-norm")
             if on("norm-order-inverted"):
                 norm_first = not norm_first
+            if on("norm-of-the-sublayer-only"):
+                return x + norm(sublayer(x))
             seen = norm(x) if norm_first else x
             found = sublayer(seen)
-            if name in ("self-attention", "cross-attention", "feed-forward") and on(f"no-{name}"):
+            if on(f"no-{name}"):
                 return x
             if on("no-residual") or on(f"no-residual-around-{name}"):
                 total = found
             elif on("residual-adds-the-normalised-input"):
                 total = seen + found
+            elif on("residual-from-the-block's-input"):
+                total = start + found
             else:
                 total = x + found
             return total if norm_first else norm(total)
@@ -766,6 +924,18 @@ class WordByWord(DecoderBlock):
         "sum that leaves the last block which nobody has normalised.",
     ),
     Turn(
+        "norm-before-every-block",
+        ALONE,
+        "You normalise before every block. The blocks normalise what their sublayers see themselves: "
+        "`self.norm` belongs behind the last block only.",
+    ),
+    Turn(
+        "norm-after-every-block-and-at-the-end",
+        ALONE,
+        "You normalise after every block and once more at the end. `self.norm` belongs behind the "
+        "last block only, once: between the blocks the residual path should stay raw.",
+    ),
+    Turn(
         "target-mask-not-passed",
         "masks",
         "`mask` does not reach the blocks, so padding of the target is seen.",
@@ -824,8 +994,31 @@ class WordByWord(DecoderBlock):
     Turn(
         "weights-averaged-over-layers",
         "result",
-        "You average or add up the weights of the layers. Every block's own weights are asked for, "
-        "with the layers as an axis behind the batch.",
+        "You average the weights of the layers. Every block's own weights are asked for, with the "
+        "layers as an axis behind the batch.",
+    ),
+    Turn(
+        "weights-added-up",
+        ALONE,
+        "You add up the weights of the layers. Every block's own weights are asked for, with the "
+        "layers as an axis behind the batch.",
+    ),
+    Turn(
+        "states-collected",
+        ALONE,
+        "You collect the states of the blocks where their weights are asked for. A block returns two "
+        "things: go on with the first and keep the second.",
+    ),
+    Turn(
+        "layers-as-last-axis",
+        ALONE,
+        "The layers are the last axis of your weights. They should come right behind the batch.",
+    ),
+    Turn(
+        "block-not-unpacked",
+        ALONE,
+        "A block returns two things, states and weights, and you hand both to the next block as if "
+        "they were one tensor. Go on with the first and keep the second.",
     ),
     Turn(
         "weights-as-a-list",
@@ -896,11 +1089,16 @@ def decoder(on: On) -> Any:
             collected = []
             for block in self.layers():
                 given = start if on("states-not-carried") else x
+                if on("norm-before-every-block"):
+                    given = self.norm(given)
+                if on("block-not-unpacked"):
+                    x = block(given, memory, mask, memory_mask)
+                    continue
                 x, weights = block(given, memory, mask, memory_mask)
-                collected.append(weights)
+                collected.append(x if on("states-collected") else weights)
                 if on("residual-around-blocks"):
                     x = x + given
-                if on("norm-after-every-block"):
+                if on("norm-after-every-block") or on("norm-after-every-block-and-at-the-end"):
                     x = self.norm(x)
                 if on("memory-replaced-by-states"):
                     memory, memory_mask = x, None
@@ -938,6 +1136,10 @@ def decoder(on: On) -> Any:
                 return torch.cat(collected, dim=0)
             if on("weights-averaged-over-layers"):
                 return torch.stack(collected).mean(dim=0)
+            if on("weights-added-up"):
+                return torch.stack(collected).sum(dim=0)
+            if on("layers-as-last-axis"):
+                return torch.stack(collected, dim=-1)
             if on("weights-as-a-list"):
                 return collected
             if on("weights-in-reverse"):
@@ -1011,11 +1213,11 @@ class Recursive(Decoder):
         "not its data.",
     ),
     Turn(
-        "source-embedding-tied",
+        "tied-to-a-wrong-matrix",
         ALONE,
-        "You tie the embedding of the source to another matrix. The two languages have vocabularies "
-        "of their own: what writes target words shares its matrix with what reads target words, and "
-        "the source has nothing to do with it.",
+        "After your tie a matrix has the wrong shape. What writes target words shares its matrix, of "
+        "the shape (target_vocab, d_model), with what reads target words: nothing is transposed, and "
+        "the embedding of the source has nothing to do with it.",
     ),
     Turn(
         "no-positions-in-source",
@@ -1029,6 +1231,24 @@ class Recursive(Decoder):
         "the positions would drown them: week 4 has a block for the sum.",
     ),
     Turn(
+        "source-embedding-alone",
+        "source",
+        "The source embeddings go into the encoder as they are: neither scaled nor with positions. "
+        "Week 4 has a block for both.",
+    ),
+    Turn(
+        "source-scaled-by-d_model",
+        ALONE,
+        "The source embeddings are scaled by d_model itself. Its root is enough: the embeddings "
+        "start with a standard deviation of one over that root.",
+    ),
+    Turn(
+        "source-positions-not-cut",
+        ALONE,
+        "You add the whole table of positions to the source. It has max_length rows: take as many as "
+        "there are words, as the block of week 4 does.",
+    ),
+    Turn(
         "target-embedding-for-source",
         ALONE,
         "You embed the source with the table of the target language. Each side has its own.",
@@ -1038,6 +1258,12 @@ class Recursive(Decoder):
         "source mask",
         "The encoder sees the padding of the source. `encode` has the mask at hand and returns it, "
         "but the encoder needs it too.",
+    ),
+    Turn(
+        "source-mask-hides-rows",
+        ALONE,
+        "Inside the encoder your mask hides padding as a query. Padding must not be looked at: that "
+        "is a matter of keys, of columns of the weights.",
     ),
     Turn(
         "source-mask-inverted",
@@ -1098,6 +1324,24 @@ class Recursive(Decoder):
         "the positions would drown them: week 4 has a block for the sum.",
     ),
     Turn(
+        "target-embedding-alone",
+        "target",
+        "The target embeddings go into the decoder as they are: neither scaled nor with positions. "
+        "Week 4 has a block for both.",
+    ),
+    Turn(
+        "target-scaled-by-d_model",
+        ALONE,
+        "The target embeddings are scaled by d_model itself. Its root is enough: the embeddings "
+        "start with a standard deviation of one over that root.",
+    ),
+    Turn(
+        "target-positions-not-cut",
+        ALONE,
+        "You add the whole rest of the table of positions to the target. Take as many rows as there "
+        "are words, as the block of week 4 does.",
+    ),
+    Turn(
         "offset-ignored",
         "target",
         "Your target always begins at position 0. When earlier tokens are cached, its first token "
@@ -1121,6 +1365,12 @@ class Recursive(Decoder):
         "on top of the causal one that its blocks make.",
     ),
     Turn(
+        "target-mask-hides-rows",
+        ALONE,
+        "Your target mask hides padding as a query. Padding must not be looked at: that is a matter "
+        "of keys, of columns of the weights.",
+    ),
+    Turn(
         "target-mask-inverted",
         "target mask",
         "Your target mask is True for padding. In this course True means that a place may be seen.",
@@ -1142,6 +1392,12 @@ class Recursive(Decoder):
         ALONE,
         "In the cross-attention you use the mask of the target. Its keys are source words: the "
         "source's mask belongs there.",
+    ),
+    Turn(
+        "memory-mask-in-place-of-target-mask",
+        ALONE,
+        "The decoder gets the mask of the source where it takes that of the target, and none for the "
+        "source.",
     ),
     Turn(
         "masks-exchanged",
@@ -1177,6 +1433,30 @@ class Recursive(Decoder):
         ALONE,
         "You return the logits of the last position only. In training the words after all positions "
         "are predicted in one step, so every position needs its logits.",
+    ),
+    Turn(
+        "last-position-as-an-axis-of-one",
+        ALONE,
+        "You return one position only. In training the words after all positions are predicted in "
+        "one step, so every position needs its logits.",
+    ),
+    Turn(
+        "tokens-instead-of-logits",
+        ALONE,
+        "You choose the best word already. Logits are asked for, one number for every word of the "
+        "vocabulary: the loss needs them, and choosing is the matter of week 8.",
+    ),
+    Turn(
+        "softmax-over-positions",
+        ALONE,
+        "You take a softmax, and over the positions. Logits are asked for, as the output layer gives "
+        "them.",
+    ),
+    Turn(
+        "weights-averaged-over-layers",
+        ALONE,
+        "You average the weights over the layers. `decode` gives those of all layers, as the decoder "
+        "gave them.",
     ),
     Turn(
         "states-instead-of-logits",
@@ -1219,7 +1499,7 @@ def transformer(on: On) -> Any:
                 self.output.weight = nn.Parameter(table.detach().clone())
             if on("tied-numbers-but-two-parameters"):
                 self.output.weight = nn.Parameter(table.detach())
-            if on("source-embedding-tied"):
+            if on("tied-to-a-wrong-matrix"):
                 self.output.weight = self.source_embedding.weight
 
         def encode(self, source: Any) -> Any:
@@ -1231,15 +1511,13 @@ def transformer(on: On) -> Any:
             if on("target-embedding-for-source"):
                 embedding = self.target_embedding
             embedded = embedding(source)
-            if on("no-positions-in-source"):
-                embedded = embedded * math.sqrt(embedded.shape[-1])
-            elif on("source-not-scaled"):
-                embedded = embedded + self.positions[: source.shape[1]]
-            else:
-                embedded = add_positions(embedded, self.positions)
+            if not on("source-embedding-alone"):
+                embedded = self.placed("source", embedded, self.positions)
             seen: Mask = mask
             if on("source-mask-not-in-encoder"):
                 seen = None
+            if on("source-mask-hides-rows"):
+                seen = mask.mT
             if on("causal-encoder"):
                 seen = mask & _triangle(embedded, embedded)
             memory = embedded if on("source-not-encoded") else self.encoder(embedded, seen)
@@ -1256,6 +1534,8 @@ def transformer(on: On) -> Any:
             mask: Mask = padding_mask(target, pad)
             if on("target-mask-inverted"):
                 mask = target[:, None, None] == pad
+            if on("target-mask-hides-rows"):
+                mask = padding_mask(target, pad).mT
             if on("target-mask-missing"):
                 mask = None
             if on("memory-mask-not-in-decoder"):
@@ -1264,6 +1544,8 @@ def transformer(on: On) -> Any:
                 memory_mask = padding_mask(target, pad)
             if on("masks-exchanged"):
                 mask, memory_mask = memory_mask, mask
+            if on("memory-mask-in-place-of-target-mask"):
+                mask, memory_mask = memory_mask, None
             if on("encoded-again"):
                 memory = self.encoder(memory, memory_mask)
             if on("memory-detached"):
@@ -1276,18 +1558,29 @@ def transformer(on: On) -> Any:
             if on("source-embedding-for-target"):
                 embedding = self.source_embedding
             embedded = embedding(target)
-            if on("no-positions-in-target"):
-                embedded = embedded * math.sqrt(embedded.shape[-1])
-            elif on("target-not-scaled"):
-                embedded = embedded + self.positions[offset : offset + target.shape[1]]
-            else:
-                embedded = add_positions(embedded, self.positions[offset:])
+            if not on("target-embedding-alone"):
+                embedded = self.placed("target", embedded, self.positions[offset:])
             states, weights = self.decoder(embedded, memory, mask, memory_mask)
             return self.results(states, weights)
+
+        def placed(self, side: str, embedded: Any, positions: Any) -> Any:
+            """Scale the embeddings of one side and add its positions."""
+            length, d_model = embedded.shape[-2:]
+            if on(f"no-positions-in-{side}"):
+                return embedded * math.sqrt(d_model)
+            if on(f"{side}-not-scaled"):
+                return embedded + positions[:length]
+            if on(f"{side}-scaled-by-d_model"):
+                return embedded * d_model + positions[:length]
+            if on(f"{side}-positions-not-cut"):
+                return embedded * math.sqrt(d_model) + positions
+            return add_positions(embedded, positions)
 
         def results(self, states: Any, weights: Any) -> Any:
             if on("last-position-only"):
                 states = states[:, -1]
+            if on("last-position-as-an-axis-of-one"):
+                states = states[:, -1:]
             logits = states if on("states-instead-of-logits") else self.output(states)
             if on("probabilities-instead-of-logits"):
                 logits = logits.softmax(dim=-1)
@@ -1295,8 +1588,14 @@ def transformer(on: On) -> Any:
                 logits = logits.log_softmax(dim=-1)
             if on("logits-scaled"):
                 logits = logits / math.sqrt(states.shape[-1])
+            if on("softmax-over-positions"):
+                logits = logits.softmax(dim=1)
+            if on("tokens-instead-of-logits"):
+                logits = logits.argmax(dim=-1)
             if on("weights-of-the-last-layer-only"):
                 weights = weights[:, -1]
+            if on("weights-averaged-over-layers"):
+                weights = weights.mean(dim=1)
             if on("decode-returns-logits-only"):
                 return logits
             return (weights, logits) if on("decode-returns-weights-first") else (logits, weights)
@@ -1383,6 +1682,12 @@ class CausalMaskTwice(Transformer):
         "get exactly one link: to the word with the largest weight.",
     ),
     Turn(
+        "above-one-half",
+        ALONE,
+        "You link to source words that get more than half of the weight. Every target word should "
+        "get exactly one link, to the word with the largest weight, however small that is.",
+    ),
+    Turn(
         "both-directions",
         "axis",
         "You keep a link only where both words choose each other. Here every target word gets its "
@@ -1442,6 +1747,31 @@ class CausalMaskTwice(Transformer):
         "for: a single head that gives zero must not decide.",
     ),
     Turn(
+        "averaged-over-queries",
+        ALONE,
+        "You average over axis 1 whatever it is: with one leading axis that is the query. All axes "
+        "before the last two are to be averaged, and only those.",
+    ),
+    Turn(
+        "first-axis-always-averaged",
+        ALONE,
+        "You average over the first axis, once, whatever it is. There may be no leading axis, or "
+        "several (layers and heads): all axes before the last two are to be averaged, and only "
+        "those.",
+    ),
+    Turn(
+        "two-leading-axes-needed",
+        ALONE,
+        "You average over two leading axes. There may be one, or none: all axes before the last two "
+        "are to be averaged, and only those.",
+    ),
+    Turn(
+        "needs-contiguous-weights",
+        ALONE,
+        "Your solution fails for weights that do not lie in memory in the order of their axes, as a "
+        "transpose or permute leaves them. view cannot cope with that; other ways to reshape can.",
+    ),
+    Turn(
         "only-one-leading-axis",
         "leading",
         "Your average works for one leading axis only. There may be none, or several (layers and "
@@ -1466,6 +1796,12 @@ class CausalMaskTwice(Transformer):
         "set: turn them into plain integers.",
     ),
     Turn(
+        "tensor-of-sources",
+        ALONE,
+        "You return a tensor that says where every target word looks. A set of pairs of plain "
+        "integers is asked for: a link names both words, (source, target).",
+    ),
+    Turn(
         "sources-only",
         "type",
         "You return where every target word looks, but no pairs. A link names both words: (source, "
@@ -1488,9 +1824,17 @@ def _averaged(on: On, weights: Any) -> list[Any]:
     """Give the matrices of weights from which links are read."""
     stacked = weights.reshape(-1, *weights.shape[-2:])
     if on("only-one-leading-axis") and weights.ndim > 3:
-        raise ValueError("too many values to unpack")
+        raise ValueError("too many axes")
     if on("only-with-leading-axes") and weights.ndim == 2:
         raise IndexError("Dimension out of range")
+    if on("averaged-over-queries") and weights.ndim > 2:
+        return [weights.mean(dim=1)]
+    if on("first-axis-always-averaged"):
+        return [weights.mean(dim=0)]
+    if on("two-leading-axes-needed"):
+        return [weights.mean(dim=(0, 1))]
+    if on("needs-contiguous-weights"):
+        stacked = weights.view(-1, *weights.shape[-2:])
     if on("first-head-only"):
         return [stacked[0]]
     if on("last-head-only"):
@@ -1512,7 +1856,7 @@ def _links(on: On, matrices: list[Any]) -> list[tuple[int, int]]:
     """List pairs (source, target), or what a learner may take for them."""
     links: list[tuple[int, int]] = []
     for mean in matrices:
-        forward = [(s, t) for t, s in enumerate(mean.argmax(dim=-1).tolist())]
+        forward = [(int(s), t) for t, s in enumerate(mean.argmax(dim=-1))]
         backward = [(s, t) for s, t in enumerate(mean.argmax(dim=-2).tolist())]
         if on("largest-query-for-every-key"):
             forward = backward
@@ -1520,6 +1864,8 @@ def _links(on: On, matrices: list[Any]) -> list[tuple[int, int]]:
             forward = [(s, t) for t, s in enumerate(mean.argmin(dim=-1).tolist())]
         if on("threshold"):
             forward = [(int(s), int(t)) for t, s in (mean > 1 / mean.shape[-1]).nonzero().tolist()]
+        if on("above-one-half"):
+            forward = [(int(s), int(t)) for t, s in (mean > 0.5).nonzero().tolist()]
         if on("both-directions"):
             forward = [link for link in forward if link in backward]
         if on("one-to-one"):
@@ -1538,7 +1884,9 @@ def _typed(on: On, links: list[tuple[int, int]]) -> Any:
     if on("list-instead-of-set"):
         return links
     if on("tensors-in-pairs"):
-        return {(torch.tensor(s), torch.tensor(t)) for s, t in links}
+        return {(torch.tensor(s), t) for s, t in links}
+    if on("tensor-of-sources"):
+        return torch.tensor([s for s, _ in links])
     if on("sources-only"):
         return [s for s, _ in links]
     return {t: s for s, t in links} if on("as-a-dictionary") else set(links)
@@ -1605,6 +1953,17 @@ def with_numpy(weights: Any) -> Any:
         "the ones that must be found, so their number is part of the total.",
     ),
     Turn(
+        "sure-counted-once-only",
+        ALONE,
+        "You count predicted links that are sure, once. Above the fraction bar stand two counts: of "
+        "sure and of possible links among the predicted ones.",
+    ),
+    Turn(
+        "union-instead-of-intersection",
+        ALONE,
+        "You count the links of two sets together where those are asked for that both have in common.",
+    ),
+    Turn(
         "rate-of-what-is-right",
         "sign",
         "You return the share that is right. An error rate is what is missing from one: 0 is perfect.",
@@ -1618,6 +1977,16 @@ def with_numpy(weights: Any) -> Any:
         "rounded",
         "sign",
         "You round the rate. Leave it as it is: whoever prints it can round it.",
+    ),
+    Turn(
+        "parentheses-missing",
+        ALONE,
+        "Only the second of the two counts is divided by the total. Add the counts first, then divide.",
+    ),
+    Turn(
+        "whole-number-division",
+        ALONE,
+        "You divide whole numbers and drop the rest, so every rate is 0 or 1.",
     ),
     Turn(
         "total-of-possible",
@@ -1698,6 +2067,12 @@ def with_numpy(weights: Any) -> Any:
         "nothing is predicted either there is no error.",
     ),
     Turn(
+        "one-empty-set-is-all-wrong",
+        ALONE,
+        "You return 1 whenever one of the two sets is empty. Where nothing is sure, predicted links "
+        "can still be possible.",
+    ),
+    Turn(
         "sets-changed-in-place",
         "in place",
         "Your solution adds links to a set that belongs to the caller. Make a new set: the next "
@@ -1724,7 +2099,13 @@ def alignment_error_rate(on: On) -> Any:
             return 0.0
         if on("no-sure-link-is-no-error") and not sure:
             return 0.0
+        if on("one-empty-set-is-all-wrong") and bool(predicted) != bool(sure):
+            return 1.0
         found, fine = len(predicted & sure), len(predicted & (sure | possible))
+        if on("union-instead-of-intersection"):
+            found, fine = len(predicted | sure), len(predicted | sure | possible)
+        if on("sure-counted-once-only"):
+            fine = 0
         if on("sure-links-not-possible"):
             fine = len(predicted & possible)
         if on("possible-ignored"):
@@ -1748,6 +2129,10 @@ def alignment_error_rate(on: On) -> Any:
 
 def _score(on: On, predicted: Any, sure: Any, possible: Any, found: int, fine: int) -> float:
     """Give the share that is right; where a learner's formula would divide by zero, so does this."""
+    if on("parentheses-missing"):
+        return found - fine / (len(predicted) + len(sure))
+    if on("whole-number-division"):
+        return (found + fine) // (len(predicted) + len(sure))
     if on("total-of-possible"):
         return (found + fine) / (len(predicted) + len(sure | possible))
     if on("total-of-all"):
