@@ -13,6 +13,7 @@ from lab_grader.course.bank import ALONE, On, Turn, right, space
 from lab_transformer.encoder import Encoder, EncoderBlock
 
 # What layer norm and batch norm have in common: the divisor, gain and bias, gradients, dtypes.
+_OTHER_EPS = (1e-6, 1e-8, 1e-12)
 _COMMON = (
     Turn(
         "unbiased-variance",
@@ -81,11 +82,14 @@ _COMMON = (
         "You use 1e-5 whatever the caller asks for. The argument eps should decide; 1e-5 is only what"
         " it is when nothing is given.",
     ),
-    Turn(
-        "eps-hard-coded-too-small",
-        ALONE,
-        "You use an eps of your own that is much smaller than the one that is given or the default. "
-        "Where values hardly differ that blows them up: use the argument.",
+    *(
+        Turn(
+            f"eps-fixed-at-{eps:.0e}",
+            ALONE,
+            f"You use an eps of about {eps:.0e}, whatever the caller asks for and whatever the default "
+            "says. The argument eps should decide.",
+        )
+        for eps in _OTHER_EPS
     ),
     Turn(
         "gain-ignored",
@@ -180,6 +184,17 @@ _COMMON = (
         "You change x itself (-=, sub_ or an assignment to x[...]). The caller still needs it: make a"
         " new tensor.",
     ),
+    Turn(
+        "eps-squared",
+        ALONE,
+        "You add the square of eps. It is added to the variance as it is: it is already small.",
+    ),
+    Turn(
+        "eps-as-a-floor",
+        ALONE,
+        "You use eps as the smallest variance allowed. It is added to the variance, always, not only "
+        "where the variance is small.",
+    ),
 )
 
 
@@ -202,13 +217,16 @@ def _finish(on: On, centred: Any, variance: Any, gain: Any, bias: Any, eps: floa
     """Divide, scale and shift."""
     if on("eps-ignored"):
         eps = 1e-5
-    if on("eps-hard-coded-too-small"):
-        eps = 1e-8
+    eps = next((other for other in _OTHER_EPS if on(f"eps-fixed-at-{other:.0e}")), eps)
     if on("no-eps"):
         eps = 0.0
     if on("statistics-detached") or on("variance-detached"):
         variance = variance.detach()
     divisor = (variance + eps).sqrt()
+    if on("eps-squared"):
+        divisor = (variance + eps**2).sqrt()
+    if on("eps-as-a-floor"):
+        divisor = variance.clamp(min=eps).sqrt()
     if on("eps-outside-root"):
         divisor = variance.sqrt() + eps
     if on("eps-on-std-under-root"):
@@ -309,12 +327,66 @@ def _finish(on: On, centred: Any, variance: Any, gain: Any, bias: Any, eps: floa
         "You subtract the mean from x, but your variance is the mean square of the raw x. Variance is"
         " the mean squared distance from the mean.",
     ),
+    Turn(
+        "mean-added",
+        ALONE,
+        "You add the mean where it should be subtracted. The features should be centred on zero.",
+    ),
+    Turn(
+        "median-subtracted",
+        ALONE,
+        "You subtract the median. The features are centred on their mean.",
+    ),
+    Turn(
+        "scaled-to-the-range",
+        ALONE,
+        "You scale the features to their range, from the smallest to the largest. A norm subtracts "
+        "the mean and divides by the standard deviation.",
+    ),
+    Turn(
+        "not-normalised",
+        ALONE,
+        "You only multiply by the gain and add the bias: nothing is normalised. First subtract the "
+        "mean of each word and divide by its spread.",
+    ),
+    Turn(
+        "gain-and-bias-before-norm",
+        ALONE,
+        "You apply gain and bias first and normalise then, which undoes much of them. They come last.",
+    ),
+    Turn(
+        "loops-over-two-axes",
+        ALONE,
+        "Your loops take the first two axes for batch and words, whatever x has. Any number of axes "
+        "may stand before the features: average over the last axis and let the others be.",
+    ),
+    Turn(
+        "three-axes-only",
+        ALONE,
+        "Your code works only when x has exactly the axes batch, seq and d_model. Any number of axes "
+        "may stand before the features: count axes from the end.",
+    ),
 )
 def layer_norm(on: On) -> Any:
+    def norm(word: Any, gain: Any, bias: Any, eps: float) -> Any:
+        return (word - word.mean()) / (word.var(correction=0) + eps).sqrt() * gain + bias
+
     def block(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
         dtype = x.dtype
         raw, (x, gain, bias) = x, _float32(on, x, gain, bias)
         x = x.detach() if on("x-detached") else x
+        if on("three-axes-only"):
+            _batch, _seq, _width = x.shape
+        if on("loops-over-two-axes"):
+            rows = [[norm(word, gain, bias, eps) for word in sentence] for sentence in x]
+            return torch.stack([torch.stack(row) for row in rows])
+        if on("not-normalised"):
+            return x * gain + bias
+        if on("scaled-to-the-range"):
+            low, high = x.amin(dim=-1, keepdim=True), x.amax(dim=-1, keepdim=True)
+            return (x - low) / (high - low + eps) * gain + bias
+        if on("gain-and-bias-before-norm"):
+            return F.layer_norm(x * gain + bias, x.shape[-1:], eps=eps)
         axes: tuple[int, ...] = (-1,)
         if on("over-the-words"):
             axes = (-2,)
@@ -340,6 +412,10 @@ def layer_norm(on: On) -> Any:
         variance = _spread(on, squares, variance, count, axes)
         if on("mean-not-subtracted") or on("rms-norm"):
             centred = x
+        if on("mean-added"):
+            centred = x + mean
+        if on("median-subtracted"):
+            centred = x - x.median(dim=-1, keepdim=True).values
         result = _finish(on, centred, variance, gain, bias, eps)
         return result.to(dtype) if on("float32-inside") else result
 
@@ -453,7 +529,7 @@ def layer_norm_in_double_on_a_copy(x: Any, gain: Any, bias: Any, eps: float = 1e
     ),
     Turn(
         "per-position",
-        ALONE,
+        "axes",
         "You take mean and variance over the batch for each position. Batch norm has one of each for "
         "every feature, over batch and positions together.",
     ),
@@ -516,6 +592,12 @@ def layer_norm_in_double_on_a_copy(x: Any, gain: Any, bias: Any, eps: float = 1e
         ALONE,
         "You write into the padding of x itself. The caller still needs it: make a new tensor.",
     ),
+    Turn(
+        "none-used-as-mask",
+        ALONE,
+        "When mask is None you still index with it, and x[None] is not all words: it is x with one "
+        "more axis. Take care of that case first.",
+    ),
 )
 def batch_norm(on: On) -> Any:
     def block(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
@@ -526,6 +608,8 @@ def batch_norm(on: On) -> Any:
             x.view(-1, x.shape[-1])
         if mask is None and on("mask-required"):
             raise AttributeError("'NoneType' object has no attribute 'unsqueeze'")
+        if mask is None and on("none-used-as-mask"):
+            return (x - x[mask].mean(dim=0)) / eps**0.5 * gain + bias
         real = torch.ones_like(x[..., :1]) if mask is None else mask.unsqueeze(-1).to(x.dtype)
         if on("padding-overwritten-in-place") and mask is not None:
             x = raw.mul_(real)
@@ -699,6 +783,17 @@ _RESIDUAL = (
         "You drop some of the sublayer's numbers at random. Dropout is not asked for here: the same "
         "input should give the same result.",
     ),
+    Turn(
+        "x-overwritten",
+        ALONE,
+        "You overwrite x with what the sublayer gives and then add it to itself. Keep the x that came"
+        " in: it is what the residual path carries.",
+    ),
+    Turn(
+        "sum-scaled",
+        ALONE,
+        "You scale the sum down. A residual path adds, with no factor.",
+    ),
 )
 
 
@@ -708,6 +803,10 @@ def _join(on: On, x: Any, path: Any, given: Any) -> Any:
     given = given.detach() if on("sublayer-detached") else given
     if on("residual-missing"):
         return given
+    if on("x-overwritten"):
+        return given + given
+    if on("sum-scaled"):
+        return (path + given) / 2**0.5
     if on("residual-doubled"):
         path = 2 * path
     if on("residual-detached"):
@@ -810,10 +909,18 @@ def _unit(y: Any) -> Any:
         "You send the sum of x and its norm through the sublayer. The sublayer sees x alone; its "
         "result is added to x and the sum is normalised.",
     ),
+    Turn(
+        "normalised-first-and-last",
+        ALONE,
+        "You normalise x first, work with that alone, and normalise the sum again. In post-norm the "
+        "raw x goes to the sublayer and into the sum, and only the sum is normalised.",
+    ),
 )
 def post_norm(on: On) -> Any:
     def block(x: Any, sublayer: Callable[[Any], Any], norm: Callable[[Any], Any]) -> Any:
         norm = _unit if on("own-layer-norm") else norm
+        if on("normalised-first-and-last"):
+            return _leave(on, norm(_join(on, x, norm(x), sublayer(norm(x)))))
         if on("norms-added"):
             return _leave(on, _join(on, x, norm(x), norm(sublayer(x))))
         if on("normalised-x-plus-sublayer"):
@@ -914,6 +1021,17 @@ def post_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
         "The sublayer is not called: you add the norm of x to x. Send the normalised x through the "
         "sublayer first.",
     ),
+    Turn(
+        "sublayer-of-the-sum",
+        ALONE,
+        "You add x to its norm and send the sum through the sublayer. The sublayer sees the "
+        "normalised x alone; x is added to its result.",
+    ),
+    Turn(
+        "sublayer-sees-the-sum",
+        ALONE,
+        "Your sublayer is given x plus its norm. It sees the normalised x alone.",
+    ),
 )
 def pre_norm(on: On) -> Any:
     def block(x: Any, sublayer: Callable[[Any], Any], norm: Callable[[Any], Any]) -> Any:
@@ -925,6 +1043,10 @@ def pre_norm(on: On) -> Any:
             return _leave(on, _join(on, x, path, sublayer(x)))
         if on("norm-after-sublayer"):
             return _leave(on, _join(on, x, path, norm(sublayer(x))))
+        if on("sublayer-of-the-sum"):
+            return _leave(on, sublayer(x + norm(x)))
+        if on("sublayer-sees-the-sum"):
+            return _leave(on, _join(on, x, path, sublayer(x + norm(x))))
         if on("only-residual-normalised"):
             return _leave(on, _join(on, x, norm(x), sublayer(x)))
         if on("sublayer-never-called"):
@@ -979,7 +1101,7 @@ def pre_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
     ),
     Turn(
         "relu-before-first-map",
-        ALONE,
+        "activation",
         "You cut off the negative features of x, before the first map. ReLU belongs between the two "
         "maps, on the d_ff wide features.",
     ),
@@ -1124,6 +1246,54 @@ def pre_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
         "Your result is always float32. A block keeps the dtype of its input: nothing in it should "
         "name a dtype.",
     ),
+    Turn(
+        "leaky-relu-steep",
+        ALONE,
+        "Your activation lets a tenth of the negative numbers through. ReLU sets them to zero.",
+    ),
+    Turn(
+        "elu",
+        ALONE,
+        "You use ELU between the maps. Here it is ReLU: negative numbers become zero.",
+    ),
+    Turn(
+        "softplus",
+        ALONE,
+        "You use softplus between the maps. Here it is ReLU, which has a sharp corner: negative "
+        "numbers become exactly zero.",
+    ),
+    Turn(
+        "step-function",
+        ALONE,
+        "You turn every hidden feature into zero or one. ReLU keeps positive numbers as they are.",
+    ),
+    Turn(
+        "relu-squared",
+        ALONE,
+        "You square what the ReLU gives. Positive numbers should pass unchanged.",
+    ),
+    Turn(
+        "first-bias-subtracted",
+        ALONE,
+        "You subtract the first bias. Both biases are added.",
+    ),
+    Turn(
+        "second-bias-subtracted",
+        ALONE,
+        "You subtract the second bias. Both biases are added.",
+    ),
+    Turn(
+        "residual-and-norm-added",
+        ALONE,
+        "You add x and normalise the sum. Residual path and norm are not part of this layer: pre_norm"
+        " and post_norm bring them.",
+    ),
+    Turn(
+        "dropout-on-result",
+        ALONE,
+        "You drop some of the result at random. Dropout is not asked for here: the same input should "
+        "give the same result.",
+    ),
 )
 def feed_forward(on: On) -> Any:
     activations: dict[str, Callable[[Any], Any]] = {
@@ -1136,6 +1306,11 @@ def feed_forward(on: On) -> Any:
         "sigmoid": torch.sigmoid,
         "tanh": torch.tanh,
         "softmax": lambda hidden: hidden.softmax(dim=-1),
+        "leaky-relu-steep": lambda hidden: F.leaky_relu(hidden, 0.1),
+        "elu": F.elu,
+        "softplus": F.softplus,
+        "step-function": lambda hidden: (hidden > 0).to(hidden.dtype),
+        "relu-squared": lambda hidden: torch.relu(hidden) ** 2,
         "absolute-value": torch.abs,
         "relu-upside-down": lambda hidden: hidden.clamp(max=0),
         "relu-capped": F.relu6,
@@ -1155,6 +1330,8 @@ def feed_forward(on: On) -> Any:
         x = x.detach() if on("x-detached") else x
         x = torch.relu(x) if on("relu-before-first-map") else x
         early = 0.0 if on("first-bias-missing") or on("first-bias-after-relu") else b_1
+        early = -b_1 if on("first-bias-subtracted") else early
+        b_2 = -b_2 if on("second-bias-subtracted") else b_2
         hidden = activate(x @ w_1 + early)
         hidden = hidden + b_1 if on("first-bias-after-relu") else hidden
         hidden = F.dropout(hidden, 0.1) if on("dropout-added") else hidden
@@ -1171,6 +1348,9 @@ def feed_forward(on: On) -> Any:
             result = raw.add_(result)
         if on("result-normalised"):
             result = _unit(result)
+        if on("residual-and-norm-added"):
+            result = _unit(x + result)
+        result = F.dropout(result, 0.1) if on("dropout-on-result") else result
         return result.detach() if on("result-detached") else result
 
     return block
@@ -1268,6 +1448,17 @@ def _masked(on: On, mask: Any, x: Any) -> Any:
     if on("mask-transposed"):
         return mask.mT
     return mask.unsqueeze(1) if on("mask-gets-another-axis") else mask
+
+
+# What can go wrong in only one of the two orders, when they are written as two branches.
+_FAULTS = {
+    "no-residual-around-attention": "there is no residual path around attention",
+    "no-residual-around-feed-forward": "there is no residual path around the feed-forward layer",
+    "no-residuals": "there is no residual path around either sublayer",
+    "first-norm-missing": "nothing is normalised around attention",
+    "second-norm-missing": "nothing is normalised around the feed-forward layer",
+    "norms-missing": "nothing is normalised",
+}
 
 
 @space(
@@ -1428,8 +1619,7 @@ def _masked(on: On, mask: Any, x: Any) -> Any:
     Turn(
         "weights-instead-of-output",
         ALONE,
-        "You take the attention weights where you need the output. Attention returns the output "
-        "first.",
+        "You take the attention weights where you need the output. Attention returns the output first.",
     ),
     Turn(
         "weights-returned-too",
@@ -1448,6 +1638,39 @@ def _masked(on: On, mask: Any, x: Any) -> Any:
         "The values are right, but no gradient comes back through the feed-forward layer. Look for "
         "detach, .data or no_grad around its call.",
     ),
+    Turn(
+        "values-not-normalised",
+        ALONE,
+        "In your pre-norm block the values come from the raw words. Attention sees the normalised x "
+        "in all three places: query, key and value.",
+    ),
+    Turn(
+        "feed-forward-sees-attention-alone",
+        ALONE,
+        "In your pre-norm block the feed-forward layer gets what attention gave, without the residual"
+        " path. It works on the sum.",
+    ),
+    Turn(
+        "normalised-around-the-path-too",
+        ALONE,
+        "You normalise x before it enters the residual path, which normalises again. The raw x goes "
+        "in: the path knows what to normalise.",
+    ),
+    Turn(
+        "residual-added-twice",
+        ALONE,
+        "You add x to what came out of a residual path, which has added it already. Once is enough.",
+    ),
+    *(
+        Turn(
+            f"{fault}-in-{order}",
+            ALONE,
+            f"With norm_first={order == 'pre-norm'} {_FAULTS[fault]}, though the other order is right. "
+            "Both sublayers have a residual path and a norm in either order.",
+        )
+        for fault in _FAULTS
+        for order in ("pre-norm", "post-norm")
+    ),
 )
 def encoder_block(on: On) -> Any:
     class Block(EncoderBlock):
@@ -1464,27 +1687,36 @@ def encoder_block(on: On) -> Any:
             def attend(y: Any) -> Any:
                 nonlocal weights
                 around = start if on("only-queries-normalised") else y
-                output, weights = self.attention(y, around, around, mask)
+                value = start if on("values-not-normalised") else around
+                output, weights = self.attention(y, around, value, mask)
                 if on("attention-gives-two-things"):
                     return (output, weights)
                 output = weights if on("weights-instead-of-output") else output
                 return output.detach() if on("attention-detached") else output
+
+            def residual(x: Any, sublayer: Any, norm: Any, name: str) -> Any:
+                x = norm(x) if on("normalised-around-the-path-too") else x
+                result = self.around(x, sublayer, norm, name, start)
+                return x + result if on("residual-added-twice") else result
 
             def think(y: Any) -> Any:
                 result = self.feed_forward(y)
                 return result.detach() if on("feed-forward-detached") else result
 
             if on("feed-forward-first"):
-                x = self.around(x, think, second, "feed-forward", start)
-                x = self.around(x, attend, first, "attention", start)
+                x = residual(x, think, second, "feed-forward")
+                x = residual(x, attend, first, "attention")
             elif on("sublayers-in-parallel"):
-                attended = self.around(x, attend, first, "attention", start)
-                x = attended + self.around(x, think, second, "feed-forward", start) - x
+                attended = residual(x, attend, first, "attention")
+                x = attended + residual(x, think, second, "feed-forward") - x
+            elif on("feed-forward-sees-attention-alone") and self.norm_first:
+                attended = residual(x, attend, first, "attention")
+                x = attended + think(second(attended - x))
             else:
                 if not on("attention-missing"):
-                    x = self.around(x, attend, first, "attention", start)
+                    x = residual(x, attend, first, "attention")
                 if not on("feed-forward-missing"):
-                    x = self.around(x, think, second, "feed-forward", start)
+                    x = residual(x, think, second, "feed-forward")
             x = second(x) if on("norm-at-the-end-too") else x
             x = x.detach() if on("result-detached") else x
             return (x, weights) if on("weights-returned-too") else x
@@ -1495,8 +1727,13 @@ def encoder_block(on: On) -> Any:
             if on("norm-first-inverted") or (on("feed-forward-other-order") and name == "feed-forward"):
                 pre = not pre
             pre = (pre or on("always-pre-norm")) and not on("always-post-norm")
+            order = "pre-norm" if pre else "post-norm"
+
+            def faulty(fault: str) -> bool:
+                return on(fault) or on(f"{fault}-in-{order}")
+
             missing = "first-norm-missing" if name == "attention" else "second-norm-missing"
-            if on("norms-missing") or on(missing):
+            if faulty("norms-missing") or faulty(missing):
                 norm = nn.Identity()
             seen = norm(x) if pre else x
             path = x
@@ -1508,7 +1745,7 @@ def encoder_block(on: On) -> Any:
             given = F.dropout(given, 0.1) if on("dropout-added") else given
             if on("sublayer-result-normalised") and not pre:
                 return path + norm(given)
-            if on("no-residuals") or on(f"no-residual-around-{name}"):
+            if faulty("no-residuals") or faulty(f"no-residual-around-{name}"):
                 summed = given
             elif on("x-changed-in-place") and name == "attention":
                 summed = path.add_(given)
@@ -1660,8 +1897,7 @@ class BuiltInAttentionBlock(EncoderBlock):
     Turn(
         "residual-around-each-block",
         "residual",
-        "You add what went into a block to what came out. The blocks have their residual paths "
-        "inside.",
+        "You add what went into a block to what came out. The blocks have their residual paths inside.",
     ),
     Turn(
         "residual-around-the-stack",
@@ -1692,6 +1928,42 @@ class BuiltInAttentionBlock(EncoderBlock):
         ALONE,
         "You return the results of all blocks. Only what leaves the final norm is asked for.",
     ),
+    Turn(
+        "norm-before-and-after",
+        ALONE,
+        "You normalise before the first block as well as after the last. The blocks normalise what "
+        "they need themselves.",
+    ),
+    Turn(
+        "norm-after-every-block-and-last",
+        ALONE,
+        "You use the final norm after every block and once more at the end. It comes once, after the "
+        "last.",
+    ),
+    Turn(
+        "norm-in-post-norm-too",
+        ALONE,
+        "You end with a norm in the post-norm case too. There every block ends with a norm already; "
+        "self.norm is the right thing for both cases.",
+    ),
+    Turn(
+        "block-results-dropped",
+        ALONE,
+        "The results of the blocks are not used: only the final norm is applied to the words. Carry "
+        "what a block gives to the next one.",
+    ),
+    Turn(
+        "blocks-without-gradient",
+        ALONE,
+        "The values are right, but no gradient comes back through the blocks. Look for detach, .data "
+        "or no_grad around your loop.",
+    ),
+    Turn(
+        "all-results-stacked",
+        ALONE,
+        "You return the results of all blocks as one tensor. Only what leaves the final norm is asked"
+        " for.",
+    ),
 )
 def encoder(on: On) -> Any:
     class Stack(Encoder):
@@ -1708,7 +1980,8 @@ def encoder(on: On) -> Any:
                 blocks = blocks[::-1]
             if on("one-block-repeated"):
                 blocks = blocks[:1] * len(blocks)
-            x = self.norm(x) if on("norm-before-the-blocks") else x
+            early = on("norm-before-the-blocks") or on("norm-before-and-after")
+            x = self.norm(x) if early else x
             for i, block in enumerate(blocks):
                 hidden = on("mask-for-first-block-only") and i > 0
                 hidden = hidden or (on("mask-for-last-block-only") and i < len(blocks) - 1)
@@ -1717,7 +1990,12 @@ def encoder(on: On) -> Any:
                 result = block(y, None if hidden else mask)
                 result = F.dropout(result, 0.1) if on("dropout-added") else result
                 result = x + result if on("residual-around-each-block") else result
-                result = self.norm(result) if on("norm-after-every-block") else result
+                every = on("norm-after-every-block") or on("norm-after-every-block-and-last")
+                result = self.norm(result) if every else result
+                if on("block-results-dropped"):
+                    result = x
+                if on("blocks-without-gradient"):
+                    result = result.detach()
                 x = x.copy_(result) if on("x-changed-in-place") else result
                 x = x.detach() if on("blocks-detached") and i < len(blocks) - 1 else x
                 results.append(x)
@@ -1735,7 +2013,11 @@ def encoder(on: On) -> Any:
                 x = x + self.norm(x)
             elif not (moved or on("final-norm-missing") or on("norm-after-every-block")):
                 x = self.norm(self.norm(x)) if on("norm-twice") else self.norm(x)
+            if on("norm-in-post-norm-too") and isinstance(self.norm, nn.Identity):
+                x = _unit(x)
             x = x.detach() if on("result-detached") else x
+            if on("all-results-stacked"):
+                return torch.stack(results)
             return [*results, x] if on("all-results-returned") else x
 
     return Stack
