@@ -106,8 +106,9 @@ def test_similarity_leaves_its_input_alone(submission, draw):
 
 @guard("2.1")
 def test_scores_keep_the_dtype(submission, draw):
-    x = draw_words(draw, torch.float64)
-    keeps_dtype(submission.attention.similarity_scores(x), torch.float64, "the scores")
+    single, double = draw_words(draw), draw_words(draw, torch.float64)
+    keeps_dtype(submission.attention.similarity_scores(single), torch.float32, "the scores")
+    keeps_dtype(submission.attention.similarity_scores(double), torch.float64, "the scores")
 
 
 # 2.2 ------------------------------------------------------------------------------------------------
@@ -228,8 +229,9 @@ def test_softmax_leaves_its_input_alone(submission, draw):
 
 @guard("2.2")
 def test_weights_keep_the_dtype(submission, draw):
-    scores = draw_scores(draw, torch.float64)
-    keeps_dtype(submission.attention.softmax(scores), torch.float64, "the weights")
+    single, double = draw_scores(draw), draw_scores(draw, torch.float64)
+    keeps_dtype(submission.attention.softmax(single), torch.float32, "the weights")
+    keeps_dtype(submission.attention.softmax(double), torch.float64, "the weights")
 
 
 # 2.3 ------------------------------------------------------------------------------------------------
@@ -338,9 +340,10 @@ def test_contextualize_leaves_its_input_alone(submission, draw):
 
 @guard("2.3")
 def test_context_and_weights_keep_the_dtype(submission, draw):
-    context, weights = submission.attention.contextualize(draw_words(draw, torch.float64))
-    keeps_dtype(context, torch.float64, "the context")
-    keeps_dtype(weights, torch.float64, "the weights")
+    for x in (draw_words(draw), draw_words(draw, torch.float64)):
+        context, weights = submission.attention.contextualize(x)
+        keeps_dtype(context, x.dtype, "the context")
+        keeps_dtype(weights, x.dtype, "the weights")
 
 
 # 2.4 ------------------------------------------------------------------------------------------------
@@ -452,6 +455,7 @@ def test_projection_leaves_its_inputs_alone(submission, draw):
 
 @guard("2.4")
 def test_views_keep_the_dtype(submission, draw):
-    found = submission.attention.project_qkv(*draw_projection(draw, torch.float64))
-    for name, got in zip(("queries", "keys", "values"), found, strict=True):
-        keeps_dtype(got, torch.float64, f"the {name}")
+    for given in (draw_projection(draw), draw_projection(draw, torch.float64)):
+        found = submission.attention.project_qkv(*given)
+        for name, got in zip(("queries", "keys", "values"), found, strict=True):
+            keeps_dtype(got, given[0].dtype, f"the {name}")

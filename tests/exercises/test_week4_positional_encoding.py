@@ -50,8 +50,8 @@ def make_matrix(submission, offset, d_model):
 
 @exercise("4.1")
 def test_columns_are_sines_and_cosines_of_ever_slower_waves(submission, expected):
-    right = expected.positional.sinusoidal_positions(LENGTH, D_MODEL)
-    table = submission.positional.sinusoidal_positions(LENGTH, D_MODEL)
+    right = expected.positional.sinusoidal_positions(SEQ, 6)
+    table = submission.positional.sinusoidal_positions(SEQ, 6)
     agree(table, right, "the table", "position column", **ANGLE)
 
 
@@ -102,31 +102,31 @@ def test_two_columns_are_one_wave(submission, expected):
 
 @exercise("4.1")
 def test_as_many_positions_as_columns_do_not_confuse_the_axes(submission, expected):
-    right = expected.positional.sinusoidal_positions(10, 10)
-    table = submission.positional.sinusoidal_positions(10, 10)
+    right = expected.positional.sinusoidal_positions(6, 6)
+    table = submission.positional.sinusoidal_positions(6, 6)
     agree(table, right, "with as many positions as columns the table", "position column", **ANGLE)
 
 
 @exercise("4.1")
 def test_a_longer_table_begins_with_the_shorter_one(submission, expected):
-    right = expected.positional.sinusoidal_positions(LENGTH, D_MODEL)
-    table = make_table(submission, 31, D_MODEL)
+    right = expected.positional.sinusoidal_positions(LENGTH, 4)
+    table = make_table(submission, 13, 4)
     what = "the beginning of a longer table"
     agree(table[:LENGTH], right, what, "position column", **ANGLE)
 
 
 @exercise("4.1")
 def test_every_pair_of_columns_lies_on_the_unit_circle(submission):
-    table = make_table(submission, LENGTH, D_MODEL)
+    table = make_table(submission, SEQ, 6)
     squares = table.square().unflatten(-1, (-1, 2)).sum(dim=-1)
     agree(squares, 1.0, "the squared length of two neighbouring columns", "position pair", **ANGLE)
 
 
 @exercise("4.1")
 def test_the_dot_product_of_two_positions_depends_on_their_distance_only(submission):
-    table = make_table(submission, LENGTH, D_MODEL)
+    table = make_table(submission, 7, 6)
     products = table @ table.mT
-    agree(products.diagonal(), D_MODEL / 2, "the dot product of a position with itself", "position")
+    agree(products.diagonal(), 6 / 2, "the dot product of a position with itself", "position")
     for distance in (1, 4):
         along = products.diagonal(distance)
         what = f"the dot product of positions {distance} apart"
@@ -145,7 +145,8 @@ def test_no_two_positions_look_alike(submission):
 
 @guard("4.1")
 def test_an_odd_width_is_refused(submission):
-    refuses(submission.positional.sinusoidal_positions, 4, 7)
+    # Whatever comes back for an odd width, the mistake is that something does.
+    refuses(submission.positional.sinusoidal_positions.seen_as(lambda _: "accepted", 0.0), 4, 7)
 
 
 @guard("4.1")
@@ -227,7 +228,7 @@ def test_there_and_back_is_where_it_was(submission, device):
 
 @guard("4.2")
 def test_an_odd_width_has_no_matrix(submission):
-    refuses(submission.positional.shift_matrix, 3, 7)
+    refuses(submission.positional.shift_matrix.seen_as(lambda _: "accepted", 0.0), 3, 7)
 
 
 @guard("4.2")
@@ -342,8 +343,9 @@ def test_embeddings_and_positions_are_left_alone(submission, draw):
 
 @guard("4.3")
 def test_the_sum_keeps_the_dtype(submission, draw):
-    result = submission.positional.add_positions(*draw_sum(draw, torch.float64))
-    keeps_dtype(result, torch.float64, "the sum")
+    single, double = draw_sum(draw), draw_sum(draw, torch.float64)
+    keeps_dtype(submission.positional.add_positions(*single), torch.float32, "the sum")
+    keeps_dtype(submission.positional.add_positions(*double), torch.float64, "the sum")
 
 
 # 4.4 ------------------------------------------------------------------------------------------------

@@ -23,6 +23,10 @@ _FLOAT32 = (
     "Your result is always single precision, even for double precision inputs. A block keeps the "
     "dtype of what it is given: look for .float() or a fixed dtype."
 )
+_FLOAT64 = (
+    "Your result is double precision, even for single precision inputs. Calculating in double "
+    "precision is fine, but a block keeps the dtype of what it is given: convert the result at the end."
+)
 _SQUEEZED = (
     "You squeeze the result, which drops every axis of size one. A batch of one sentence or a "
     "sentence of one word then loses an axis that the next block counts on."
@@ -34,6 +38,27 @@ _TWO_AXES = (
 _THREE_AXES = (
     "Your code counts on exactly three axes (batch, words, columns). A sentence without a batch, or "
     "one with heads in front, fails. Count axes from the end, and let everything before them be."
+)
+_ONLY_ITSELF = (
+    "You take the dot product of every word with itself only: one number a word. What is asked for is "
+    "one number for every pair of words, a square for each sentence."
+)
+_RESCALED = (
+    "You rescale every row of scores before the power, to fit a fixed range or spread. The "
+    "differences between scores are what the weights come from: only a subtraction leaves them as "
+    "they are."
+)
+_ONE_CONTEXT = (
+    "All words of a sentence get one context: you sum or average over the words at the end. Each "
+    "word has a weighted sum of its own."
+)
+_NO_SELF = (
+    "You leave out the score of a word with itself: the diagonal is empty. Every word is compared "
+    "with every word, itself included."
+)
+_LOST_BATCH = (
+    "Your result has lost the batch: all sentences came out as one. Every sentence has its own "
+    "square of scores, so the leading axes stay."
 )
 
 
@@ -56,6 +81,12 @@ _THREE_AXES = (
         "vectors",
         "You subtract a mean before multiplying, which gives covariances. The score is the plain dot "
         "product of the vectors as they are.",
+    ),
+    Turn(
+        "normalised-as-a-whole",
+        ALONE,
+        "You divide all vectors by one number, the size of the whole tensor. A score would then "
+        "depend on the other sentences; the plain dot product needs no division at all.",
     ),
     Turn(
         "input-normalised-in-place",
@@ -86,18 +117,37 @@ _THREE_AXES = (
     Turn(
         "only-with-itself",
         ALONE,
-        "You take the dot product of every word with itself only: one number a word. What is asked "
-        "for is one number for every pair of words, a square for each sentence.",
+        _ONLY_ITSELF,
+    ),
+    Turn("only-with-itself-as-a-column", ALONE, _ONLY_ITSELF),
+    Turn(
+        "not-summed",
+        ALONE,
+        "You multiply every word with every word, but leave the products of the columns side by "
+        "side: there is an axis too many. A dot product sums over the columns.",
+    ),
+    Turn(
+        "summed-over-words",
+        ALONE,
+        "You sum over the words where the columns should be summed. A dot product sums over the "
+        "columns and leaves one number for every pair of words.",
     ),
     Turn(
         "distance",
-        ALONE,
+        "product",
         "You compute distances between words. A small distance means similar, a large dot product "
         "means similar: the softmax that follows needs the second.",
+    ),
+    Turn(
+        "distance-squared",
+        "product",
+        "You compute squared distances between words. A small distance means similar, a large dot "
+        "product means similar: the softmax that follows needs the second.",
     ),
     Turn("two-axes-only", ALONE, _TWO_AXES),
     Turn("three-axes-only", ALONE, _THREE_AXES),
     Turn("axes-counted-from-the-front", ALONE, _THREE_AXES),
+    Turn("three-axes-unpacked", "axes", _THREE_AXES),
     Turn(
         "batch-mixed",
         "product",
@@ -107,9 +157,9 @@ _THREE_AXES = (
     Turn(
         "batch-flattened",
         "product",
-        "Your result has lost the batch: all sentences came out as one. Every sentence has its own "
-        "square of scores, so the leading axes stay.",
+        _LOST_BATCH,
     ),
+    Turn("batch-summed", ALONE, _LOST_BATCH),
     Turn(
         "compared-with-first-sentence",
         ALONE,
@@ -141,16 +191,35 @@ _THREE_AXES = (
         "for; the softmax is the next block.",
     ),
     Turn(
+        "softmax-too-early-down-the-columns",
+        ALONE,
+        "There is a softmax in it, down the columns. Here only the raw scores are asked for; the "
+        "softmax is the next block.",
+    ),
+    Turn(
+        "exponentiated",
+        ALONE,
+        "You raise e to the scores. Here only the raw scores are asked for; powers and weights are "
+        "the next block.",
+    ),
+    Turn(
         "no-self-score",
         "after",
-        "The diagonal is empty: you leave out the score of a word with itself. Every word is "
-        "compared with every word, itself included.",
+        _NO_SELF,
     ),
+    Turn("self-score-masked", ALONE, _NO_SELF),
+    Turn("self-score-very-low", ALONE, _NO_SELF),
     Turn(
         "half-the-pairs",
         "after",
         "Half of the square is empty: you fill the pairs on one side of the diagonal only. The score "
         "of a with b is needed in the row of a and in the row of b.",
+    ),
+    Turn(
+        "half-the-pairs-without-self",
+        ALONE,
+        "Only the pairs above the diagonal are filled. The score of a with b is needed in the row of "
+        "a and in the row of b, and every word is compared with itself too.",
     ),
     Turn(
         "future-hidden",
@@ -163,6 +232,12 @@ _THREE_AXES = (
         ALONE,
         "Negative scores have become positive: there is an absolute value or a square in it. Two "
         "words that point in opposite directions have a negative score.",
+    ),
+    Turn(
+        "negative-scores-cut",
+        ALONE,
+        "Negative scores have become zero. Two words that point in opposite directions have a "
+        "negative score, and that is worth knowing.",
     ),
     Turn(
         "sign-flipped",
@@ -180,6 +255,7 @@ _THREE_AXES = (
     ),
     Turn("through-numpy", ALONE, _NUMPY),
     Turn("always-float32", "care", _FLOAT32),
+    Turn("always-float64", ALONE, _FLOAT64),
 )
 def similarity_scores(on: On) -> Any:
     def block(x: Any) -> Any:
@@ -187,11 +263,15 @@ def similarity_scores(on: On) -> Any:
             x /= x.norm(dim=-1, keepdim=True)
         if on("through-numpy"):
             x = torch.from_numpy(x.numpy())
+        if on("three-axes-unpacked"):
+            _, _, _ = x.shape
         one, other = x, x.detach() if on("gradient-one-sided") else x
         if on("normalised-vectors"):
             one, other = F.normalize(x, dim=-1), F.normalize(x, dim=-1)
         if on("one-side-normalised"):
             one = F.normalize(x, dim=-1)
+        if on("normalised-as-a-whole"):
+            one = other = x / x.norm()
         if on("centred-vectors"):
             one = other = x - x.mean(dim=-1, keepdim=True)
         scores = product(one, other)
@@ -200,6 +280,7 @@ def similarity_scores(on: On) -> Any:
         scores = scores / (x.shape[-2] if on("scaled-by-length") else 1)
         scores = after(scores)
         scores = scores.detach() if on("gradient-cut") else scores
+        scores = scores.double() if on("always-float64") else scores
         return scores.float() if on("always-float32") else scores
 
     def product(x: Any, y: Any) -> Any:
@@ -211,8 +292,16 @@ def similarity_scores(on: On) -> Any:
             return x * y
         if on("only-with-itself"):
             return (x * y).sum(dim=-1)
+        if on("only-with-itself-as-a-column"):
+            return (x * y).sum(dim=-1, keepdim=True)
         if on("distance"):
-            return (x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(dim=-1).sqrt()
+            return torch.cdist(x, y)
+        if on("distance-squared"):
+            return (x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(dim=-1)
+        if on("not-summed"):
+            return x.unsqueeze(-2) * y.unsqueeze(-3)
+        if on("summed-over-words"):
+            return (x.unsqueeze(-2) * y.unsqueeze(-3)).sum(dim=-2)
         if on("two-axes-only"):
             return torch.mm(x, y.t())
         if on("three-axes-only"):
@@ -223,6 +312,8 @@ def similarity_scores(on: On) -> Any:
             return x @ y.flatten(0, -3).sum(dim=0).mT
         if x.ndim > 2 and on("batch-flattened"):
             return x.reshape(-1, x.shape[-1]) @ y.reshape(-1, y.shape[-1]).mT
+        if x.ndim > 2 and on("batch-summed"):
+            return (x @ y.mT).flatten(0, -3).sum(dim=0)
         if x.ndim > 2 and on("compared-with-first-sentence"):
             return x @ y.flatten(0, -3)[0].mT
         return x @ y.mT
@@ -230,8 +321,19 @@ def similarity_scores(on: On) -> Any:
     def after(scores: Any) -> Any:
         if on("softmax-too-early"):
             return torch.softmax(scores, dim=-1)
+        if on("softmax-too-early-down-the-columns"):
+            return torch.softmax(scores, dim=-2)
+        if on("exponentiated"):
+            return scores.exp()
+        if on("negative-scores-cut"):
+            return scores.relu()
         if on("no-self-score"):
             return scores - torch.diag_embed(scores.diagonal(dim1=-2, dim2=-1))
+        if on("self-score-masked") or on("self-score-very-low"):
+            itself = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
+            return scores.masked_fill(itself, -torch.inf if on("self-score-masked") else -1e9)
+        if on("half-the-pairs-without-self"):
+            return scores.triu(1)
         if on("half-the-pairs"):
             return scores.triu()
         if on("future-hidden"):
@@ -294,6 +396,17 @@ def scores_in_double(x: Any) -> Any:
         "default.",
     ),
     Turn(
+        "second-axis-by-default",
+        ALONE,
+        "Without a dim you work along axis 1. The signature says that the last axis is the default.",
+    ),
+    Turn(
+        "dim-not-taken",
+        ALONE,
+        "Your function does not take the argument dim, so a caller who names an axis gets an error. "
+        "Keep the signature as it was.",
+    ),
+    Turn(
         "sum-over-last-axis",
         "axis",
         "You divide by a sum over the last axis, whatever dim says. The maximum and the sum must go "
@@ -310,6 +423,12 @@ def scores_in_double(x: Any) -> Any:
         "axis",
         "You divide by the sum of all entries, so all weights together sum to one. Each row along "
         "dim has its own sum.",
+    ),
+    Turn(
+        "sum-per-sentence",
+        ALONE,
+        "All weights of one sentence of the batch together sum to one. Each row along dim has its "
+        "own maximum and its own sum.",
     ),
     Turn(
         "sum-loses-its-axis",
@@ -333,6 +452,18 @@ def scores_in_double(x: Any) -> Any:
         "what keepdim does.",
     ),
     Turn(
+        "axis-put-back-at-the-end",
+        ALONE,
+        "You put the lost axis back at the end. That is right for the last axis only: for another "
+        "dim it must come back where it was. Look at what keepdim does.",
+    ),
+    Turn(
+        "maximum-is-a-pair",
+        ALONE,
+        "Your code stops with a TypeError. A common reason: max along an axis gives two things, the "
+        "largest values and their places, and one cannot calculate with such a pair.",
+    ),
+    Turn(
         "no-maximum",
         "maximum",
         "You exponentiate the scores as they come. For large scores that overflows to infinity, and "
@@ -340,10 +471,23 @@ def scores_in_double(x: Any) -> Any:
         "NaN. What may you take off a whole row without changing its softmax?",
     ),
     Turn(
+        "unstable-logarithm",
+        ALONE,
+        "You divide by way of logarithms, but the sum of the powers still overflows for large scores "
+        "and vanishes for low ones. What may you take off a whole row without changing its softmax?",
+    ),
+    Turn(
         "nan-papered-over",
         ALONE,
         "You let the powers overflow and then replace NaN by zero. The largest score should get the "
         "most weight, and now it gets none. Keep the overflow from happening instead.",
+    ),
+    Turn(
+        "epsilon-below",
+        ALONE,
+        "You exponentiate the scores as they come and add a small number below the bar. That hides "
+        "zero over zero, but the weights of low scores vanish, and large scores still overflow. Keep "
+        "the powers from vanishing or overflowing instead.",
     ),
     Turn(
         "global-maximum",
@@ -401,11 +545,26 @@ def scores_in_double(x: Any) -> Any:
         "of the powers, so the weights change too; only a subtraction cancels out.",
     ),
     Turn(
+        "divided-by-largest-magnitude",
+        ALONE,
+        "You divide the scores by their largest absolute value instead of subtracting the maximum. "
+        "That changes the ratios of the powers, so the weights change too; only a subtraction "
+        "cancels out.",
+    ),
+    Turn(
         "scores-clamped",
         ALONE,
         "You clip large scores before the power. No overflow, but all clipped scores become equal "
         "and share the weight. The largest must keep its lead.",
     ),
+    Turn(
+        "scores-clamped-on-both-sides",
+        ALONE,
+        "You clip large and small scores before the power. No overflow, but all clipped scores "
+        "become equal and share the weight. The largest must keep its lead.",
+    ),
+    Turn("scores-squeezed-to-one", ALONE, _RESCALED),
+    Turn("scores-standardised", ALONE, _RESCALED),
     Turn(
         "not-divided",
         "form",
@@ -447,6 +606,18 @@ def scores_in_double(x: Any) -> Any:
         "You divide by the mean of the powers: your weights sum to the number of scores, not to one.",
     ),
     Turn(
+        "divided-by-norm",
+        ALONE,
+        "You divide by the root of the sum of squares, so the weights have length one. They should "
+        "sum to one.",
+    ),
+    Turn(
+        "absolute-values",
+        ALONE,
+        "You divide absolute values by their sum. A very negative score would get a large weight: "
+        "the weights of a softmax are powers of e.",
+    ),
+    Turn(
         "scaled-by-root",
         "form",
         "You divide the scores by the root of their number first. Softmax takes the scores as they "
@@ -456,6 +627,11 @@ def scores_in_double(x: Any) -> Any:
         "softmax-twice",
         "form",
         "The softmax is applied twice, so the weights are almost equal. Once is enough.",
+    ),
+    Turn(
+        "times-scores",
+        ALONE,
+        "You multiply the weights with the scores again. The weights alone are the result.",
     ),
     Turn(
         "winner-takes-all",
@@ -473,6 +649,7 @@ def scores_in_double(x: Any) -> Any:
     ),
     Turn("through-numpy", ALONE, _NUMPY),
     Turn("always-float32", "care", _FLOAT32),
+    Turn("always-float64", ALONE, _FLOAT64),
     Turn(
         "input-changed",
         ALONE,
@@ -482,8 +659,14 @@ def scores_in_double(x: Any) -> Any:
 )
 def softmax(on: On) -> Any:
     def block(scores: Any, dim: Any = None) -> Any:
+        if dim is not None and on("dim-not-taken"):
+            raise TypeError("softmax() got an unexpected argument")
         if dim is None:
-            dim = 0 if on("first-axis-by-default") else -1
+            dim = 0 if on("first-axis-by-default") else 1 if on("second-axis-by-default") else -1
+        if on("axis-put-back-at-the-end") and dim not in (-1, scores.ndim - 1):
+            raise RuntimeError("The size of tensor a must match the size of tensor b")
+        if on("maximum-is-a-pair"):
+            raise TypeError("unsupported operand type(s) for -")
         dim = -1 if on("dim-ignored") else dim
         dim = 0 if on("always-first-axis") else dim
         dim = 1 if on("always-second-axis") else dim
@@ -494,8 +677,19 @@ def softmax(on: On) -> Any:
         scores = scores / scores.shape[dim] ** 0.5 if on("scaled-by-root") else scores
         if on("divided-by-maximum"):
             scores = scores / scores.amax(dim=dim, keepdim=True)
+        elif on("divided-by-largest-magnitude"):
+            scores = scores / scores.abs().amax(dim=dim, keepdim=True)
         elif on("scores-clamped"):
             scores = scores.clamp(max=80.0)
+        elif on("scores-clamped-on-both-sides"):
+            scores = scores.clamp(-80.0, 80.0)
+        elif on("scores-squeezed-to-one"):
+            low, high = scores.amin(dim=dim, keepdim=True), scores.amax(dim=dim, keepdim=True)
+            scores = (scores - low) / (high - low)
+        elif on("scores-standardised"):
+            scores = scores - scores.mean(dim=dim, keepdim=True)
+            spread = scores.square().sum(dim=dim, keepdim=True) / (scores.shape[dim] - 1)
+            scores = scores / spread.sqrt()
         elif on("input-changed"):
             given -= level(given, dim)
             scores = given
@@ -504,12 +698,14 @@ def softmax(on: On) -> Any:
         weights = share(scores, given, dim)
         weights = weights.nan_to_num(0.0) if on("nan-papered-over") else weights
         weights = weights.softmax(dim=dim) if on("softmax-twice") else weights
+        weights = weights * given if on("times-scores") else weights
+        weights = weights.double() if on("always-float64") else weights
         weights = weights.squeeze() if on("squeezed") else weights
         weights = weights.detach() if on("gradient-cut") else weights
         return weights.float() if on("always-float32") else weights
 
     def level(scores: Any, dim: int) -> Any:
-        if on("no-maximum") or on("nan-papered-over"):
+        if on("no-maximum") or on("nan-papered-over") or on("epsilon-below"):
             return 0.0
         if on("global-maximum"):
             return scores.max()
@@ -532,10 +728,18 @@ def softmax(on: On) -> Any:
     def share(scores: Any, given: Any, dim: int) -> Any:
         if on("sigmoid"):
             return torch.sigmoid(given)
+        if on("unstable-logarithm"):
+            return (given - given.exp().sum(dim=dim, keepdim=True).log()).exp()
+        if on("sum-per-sentence"):
+            return (
+                given.flatten(1).softmax(dim=-1).reshape(given.shape)
+                if given.ndim > 1
+                else given * 0 + 1
+            )
         if on("winner-takes-all"):
             return (scores == scores.amax(dim=dim, keepdim=True)).to(scores.dtype)
         raised = 2.0**scores if on("power-of-two") else scores.exp()
-        raised = given if on("no-exponential") else raised
+        raised = given if on("no-exponential") else given.abs() if on("absolute-values") else raised
         if on("not-divided"):
             return raised
         lost = on("sum-loses-its-axis") or on("sum-and-maximum-lose-their-axis")
@@ -543,6 +747,10 @@ def softmax(on: On) -> Any:
         total = raised.sum() if on("sum-over-everything") else raised.sum(dim=axis, keepdim=not lost)
         if on("divided-by-mean"):
             total = total / scores.shape[dim]
+        if on("divided-by-norm"):
+            total = raised.norm(dim=dim, keepdim=True)
+        if on("epsilon-below"):
+            total = total + 1e-9
         if on("gradient-not-through-sum"):
             total = total.detach()
         return scores - total.log() if on("log-softmax") else raised / total
@@ -625,10 +833,33 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
         "The softmax is applied twice, so all words get almost the same weight. Once is enough.",
     ),
     Turn(
+        "log-softmax",
+        ALONE,
+        "You use the logarithm of the weights: all negative, and no row sums to one. The weights "
+        "themselves are asked for.",
+    ),
+    Turn(
+        "no-self-weight-afterwards",
+        ALONE,
+        "You take away a word's weight for itself after the softmax, so its weights no longer sum to "
+        "one. Every word looks at the whole sentence, itself included.",
+    ),
+    Turn(
+        "weights-averaged-over-batch",
+        ALONE,
+        "You average the weights over the batch. Each sentence has its own weights.",
+    ),
+    Turn(
         "unstable-softmax",
         "weights",
         "Your softmax overflows for long vectors: infinity over infinity is NaN. Use the softmax of "
         "the block before, which takes off the maximum.",
+    ),
+    Turn(
+        "global-maximum",
+        ALONE,
+        "Your softmax subtracts one maximum of the whole tensor. Words whose scores lie far below it "
+        "lose all their weights: zero over zero, NaN. Each row needs its own maximum.",
     ),
     Turn(
         "sigmoid",
@@ -673,10 +904,21 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
         "the whole sentence.",
     ),
     Turn(
+        "future-zeroed",
+        ALONE,
+        "The scores of later words are set to zero, so some of them are hidden and yet get weight. "
+        "There is no mask in this block: every word looks at the whole sentence.",
+    ),
+    Turn(
+        "sign-flipped",
+        ALONE,
+        "Your scores have a minus in front: words that are unlike each other get the most weight.",
+    ),
+    Turn(
         "distance",
         ALONE,
-        "Your weights come from distances or from scores with a minus: words that are unlike each "
-        "other get the most weight.",
+        "Your weights come from distances. Here they come from dot products, as in the block of the "
+        "scores.",
     ),
     Turn(
         "batch-mixed-weights",
@@ -711,8 +953,32 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
     Turn(
         "same-context-for-all",
         ALONE,
-        "All words of a sentence get the same context: you sum or average over the words at the end. "
-        "Each word has a weighted sum of its own.",
+        _ONE_CONTEXT,
+    ),
+    Turn("contexts-averaged", ALONE, _ONE_CONTEXT),
+    Turn("contexts-averaged-in-place", ALONE, _ONE_CONTEXT),
+    Turn("contexts-summed", ALONE, _ONE_CONTEXT),
+    Turn(
+        "context-softmaxed",
+        ALONE,
+        "There is a softmax on the context too. It belongs to the scores only; the context is a "
+        "plain weighted sum.",
+    ),
+    Turn(
+        "context-normalised",
+        ALONE,
+        "You bring the context to a fixed length. It is a plain weighted sum.",
+    ),
+    Turn(
+        "weights-applied-twice",
+        ALONE,
+        "The weights are applied twice: the sum is taken of what is already a sum. Once is enough.",
+    ),
+    Turn(
+        "elementwise-product",
+        ALONE,
+        "You multiply weights and words entry by entry. The context is a matrix product: each word "
+        "sums the vectors of all its neighbours.",
     ),
     Turn(
         "divided-by-length",
@@ -722,7 +988,7 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
     ),
     Turn(
         "normalised-words-summed",
-        ALONE,
+        "sum",
         "You sum vectors of length one. The context is a weighted sum of the words as they were given.",
     ),
     Turn(
@@ -747,6 +1013,16 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
         "one-result",
         ALONE,
         "You return one thing where two are promised: the context and, after it, the weights.",
+    ),
+    Turn(
+        "only-weights",
+        ALONE,
+        "You return the weights alone. Two results are promised: the context first, then the weights.",
+    ),
+    Turn(
+        "third-result",
+        ALONE,
+        "You return three results. Two are promised: the context and, after it, the weights.",
     ),
     Turn(
         "scores-returned",
@@ -774,27 +1050,49 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
         "The values are right, but the words that are summed are detached. A word changes the "
         "context through what it is and through how much it is looked at, and both count.",
     ),
+    Turn(
+        "weights-detached",
+        ALONE,
+        "The values are right, but the weights are cut off from their inputs, where they are used "
+        "and where they are returned. A word changes the context through how much it is looked at, "
+        "too.",
+    ),
     Turn("through-numpy", ALONE, _NUMPY),
     Turn("always-float32", "care", _FLOAT32),
+    Turn("always-float64", ALONE, _FLOAT64),
     Turn(
         "input-overwritten",
         ALONE,
         "You write the context into the tensor you were given, so the caller's words are gone after "
         "the call. Make a new tensor for the result.",
     ),
+    Turn(
+        "input-overwritten-word-by-word",
+        ALONE,
+        "You overwrite the words you were given one after the other: later words are built from the "
+        "new ones, and the caller's tensor is gone. All words look at the sentence as it was at the "
+        "start.",
+    ),
     Turn("two-axes-only", ALONE, _TWO_AXES),
     Turn("three-axes-only", ALONE, _THREE_AXES),
+    Turn("axes-counted-from-the-front", ALONE, _THREE_AXES),
+    Turn("three-axes-unpacked", ALONE, _THREE_AXES),
 )
 def contextualize(on: On) -> Any:
     def block(x: Any) -> Any:
         if on("two-axes-only") or on("three-axes-only"):
             # The error that torch.mm and torch.bmm raise themselves.
             (torch.mm(x, x.t()) if on("two-axes-only") else torch.bmm(x, x.permute(0, 2, 1)))
+        if on("axes-counted-from-the-front"):
+            x @ x.transpose(1, 2)
+        if on("three-axes-unpacked"):
+            _, _, _ = x.shape
         given = x
         x = torch.from_numpy(x.numpy()) if on("through-numpy") else x
         scores = compare(F.softmax(x, dim=-1) if on("softmax-of-the-vectors") else x)
         weights = weigh(scores)
         values = x.detach() if on("gradient-not-through-values") else x
+        weights = weights.detach() if on("weights-detached") else weights
         used = weights.detach() if on("gradient-not-through-weights") else weights
         context = combine(used, scores, values)
         weights = scores if on("scores-returned") else weights
@@ -805,10 +1103,14 @@ def contextualize(on: On) -> Any:
             context, weights = context.detach(), weights.detach()
         if on("always-float32"):
             context, weights = context.float(), weights.float()
-        if on("input-overwritten"):
+        if on("input-overwritten") or on("input-overwritten-word-by-word"):
             context = given.copy_(context)
-        if on("one-result"):
-            return context
+        if on("always-float64"):
+            context, weights = context.double(), weights.double()
+        if on("third-result"):
+            return context, weights, scores
+        if on("one-result") or on("only-weights"):
+            return context if on("one-result") else weights
         return (weights, context) if on("results-swapped") else (context, weights)
 
     def compare(x: Any) -> Any:
@@ -820,7 +1122,9 @@ def contextualize(on: On) -> Any:
             scores = (mean @ mean.mT).expand_as(scores)
         scores = scores / (x.shape[-1] ** 0.5 if on("scaled-by-root") else 1)
         scores = scores / (x.shape[-1] if on("scaled-by-width") else 1)
-        scores = -scores if on("distance") else scores
+        scores = -scores if on("sign-flipped") else scores
+        scores = -torch.cdist(x, x) if on("distance") else scores
+        scores = scores.tril() if on("future-zeroed") else scores
         places = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
         if on("no-self-weight"):
             scores = scores.masked_fill(places.diagonal().diag(), -torch.inf)
@@ -829,6 +1133,12 @@ def contextualize(on: On) -> Any:
         return scores
 
     def weigh(scores: Any) -> Any:
+        if on("log-softmax"):
+            return scores.log_softmax(dim=-1)
+        if on("no-self-weight-afterwards"):
+            return scores.softmax(dim=-1) * (1 - torch.eye(scores.shape[-1], device=scores.device))
+        if on("weights-averaged-over-batch") and scores.ndim > 2:
+            return scores.softmax(dim=-1).mean(dim=0, keepdim=True).expand_as(scores)
         if on("softmax-over-words-that-ask"):
             return scores.softmax(dim=-2)
         if on("softmax-over-second-axis"):
@@ -845,6 +1155,9 @@ def contextualize(on: On) -> Any:
             return scores.softmax(dim=-1).softmax(dim=-1)
         if on("unstable-softmax"):
             return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+        if on("global-maximum"):
+            raised = (scores - scores.max()).exp()
+            return raised / raised.sum(dim=-1, keepdim=True)
         if on("sigmoid"):
             return scores.sigmoid()
         if on("hard-choice"):
@@ -862,7 +1175,9 @@ def contextualize(on: On) -> Any:
             return weights @ x.flatten(0, -3)[0]
         if on("normalised-words-summed"):
             return weights @ F.normalize(x, dim=-1)
-        if on("words-overwritten"):
+        if on("elementwise-product"):
+            return weights * x
+        if on("words-overwritten") or on("input-overwritten-word-by-word"):
             words = list(x.unbind(dim=-2))
             for i in range(len(words)):
                 words[i] = (weights[..., i, :, None] * torch.stack(words, dim=-2)).sum(dim=-2)
@@ -872,6 +1187,16 @@ def contextualize(on: On) -> Any:
             context = context + x
         if on("same-context-for-all"):
             context = context.mean(dim=-2, keepdim=True).expand_as(x)
+        if on("contexts-averaged") or on("contexts-averaged-in-place"):
+            context = context.mean(dim=-2, keepdim=on("contexts-averaged-in-place"))
+        if on("contexts-summed"):
+            context = context.sum(dim=-2)
+        if on("context-normalised"):
+            context = F.normalize(context, dim=-1)
+        if on("weights-applied-twice"):
+            context = weights @ context
+        if on("context-softmaxed"):
+            context = context.softmax(dim=-1)
         return context / x.shape[-2] if on("divided-by-length") else context
 
     return block
@@ -998,8 +1323,15 @@ def context_built_in(x: Any) -> Any:
         "You multiply entry by entry. A view is a matrix product: every new column is a weighted sum "
         "of all old ones.",
     ),
+    Turn(
+        "not-summed",
+        ALONE,
+        "You multiply words and weights, but leave the products side by side: there is an axis too "
+        "many. Every new column is a sum over all old ones.",
+    ),
     Turn("two-axes-only", ALONE, _TWO_AXES),
     Turn("three-axes-only", ALONE, _THREE_AXES),
+    Turn("three-axes-unpacked", ALONE, _THREE_AXES),
     Turn(
         "contiguous-only",
         ALONE,
@@ -1013,7 +1345,25 @@ def context_built_in(x: Any) -> Any:
         "views. Each word of each sentence has its own.",
     ),
     Turn(
+        "words-averaged",
+        ALONE,
+        "You average over the words of the sentence before projecting. Every word has a query, a key "
+        "and a value of its own.",
+    ),
+    Turn(
+        "batch-flattened",
+        ALONE,
+        "You flatten batch and words into one axis and leave it so. The views keep all leading axes "
+        "of x.",
+    ),
+    Turn(
         "own-linear-layers",
+        ALONE,
+        "You make new layers with random numbers of their own and ignore the weights you were given. "
+        "The learned matrices come in as arguments.",
+    ),
+    Turn(
+        "own-linear-layers-without-bias",
         ALONE,
         "You make new layers with random numbers of their own and ignore the weights you were given. "
         "The learned matrices come in as arguments.",
@@ -1025,10 +1375,22 @@ def context_built_in(x: Any) -> Any:
         "here the views are plain products.",
     ),
     Turn(
+        "query-and-key-scaled",
+        ALONE,
+        "You divide query and key by the root of their width. The scaling belongs to the scores of "
+        "week 3; here the views are plain products.",
+    ),
+    Turn(
         "all-scaled",
         "extra",
         "You divide the views by a root of the width. Scaling belongs to the scores of week 3; here "
         "the views are plain products.",
+    ),
+    Turn(
+        "words-scaled",
+        ALONE,
+        "You divide by the root of d_model. Scaling belongs to the scores of week 3, and by another "
+        "width; here the views are plain products.",
     ),
     Turn(
         "relu-added",
@@ -1054,6 +1416,12 @@ def context_built_in(x: Any) -> Any:
         "You bring the views to length one. They are plain products: their length carries meaning.",
     ),
     Turn(
+        "words-normalised",
+        ALONE,
+        "You normalise the words before the product. The views are plain products of the words as "
+        "they are.",
+    ),
+    Turn(
         "word-added",
         "extra",
         "You add the word to its view. That only fits when the widths agree, and the view is the "
@@ -1065,12 +1433,34 @@ def context_built_in(x: Any) -> Any:
         "The last two axes of your views are exchanged. Each word keeps its row; the transpose comes "
         "later, when scores are made.",
     ),
+    Turn(
+        "key-transposed",
+        ALONE,
+        "The last two axes of the key are exchanged. Each word keeps its row; the transpose comes "
+        "later, when scores are made.",
+    ),
     Turn("squeezed", ALONE, _SQUEEZED),
     Turn(
         "one-tensor",
         ALONE,
         "You return one tensor with everything in it, or too few results. Three are promised, "
         "because the value may have another width than the query and the key.",
+    ),
+    Turn(
+        "stacked",
+        ALONE,
+        "You stack the three views into one tensor. That fails as soon as the value has another "
+        "width, and three results are promised.",
+    ),
+    Turn(
+        "value-missing",
+        ALONE,
+        "You return two results. Three are promised: query, key and value.",
+    ),
+    Turn(
+        "named-results",
+        ALONE,
+        "You return a dictionary. Three results are promised, as a tuple: query, key, value.",
     ),
     Turn("gradient-cut", "care", _NO_GRADIENT),
     Turn(
@@ -1080,6 +1470,12 @@ def context_built_in(x: Any) -> Any:
         "views could never be learned.",
     ),
     Turn(
+        "gradient-not-to-value-weight",
+        ALONE,
+        "The values are right, but w_v is detached: no gradient reaches it. Gradients must reach all "
+        "four arguments.",
+    ),
+    Turn(
         "gradient-not-to-words",
         ALONE,
         "The values are right, but x is detached: the weights would learn, and nothing before them. "
@@ -1087,6 +1483,7 @@ def context_built_in(x: Any) -> Any:
     ),
     Turn("through-numpy", ALONE, _NUMPY),
     Turn("always-float32", "care", _FLOAT32),
+    Turn("always-float64", ALONE, _FLOAT64),
 )
 def project_qkv(on: On) -> Any:
     orders = {
@@ -1112,7 +1509,11 @@ def project_qkv(on: On) -> Any:
             weights = tuple(torch.from_numpy(w.numpy()) for w in weights)
         if on("gradient-not-to-weights"):
             weights = tuple(w.detach() for w in weights)
+        if on("gradient-not-to-value-weight"):
+            weights = (*weights[:2], weights[2].detach())
         x = x.detach() if on("gradient-not-to-words") else x
+        x = F.layer_norm(x, x.shape[-1:]) if on("words-normalised") else x
+        x = x.mean(dim=-2, keepdim=True) if on("words-averaged") else x
         views = [finish(product(x, w), x) for w in weights]
         if on("one-view-of-another"):
             q = product(x, weights[0])
@@ -1122,12 +1523,24 @@ def project_qkv(on: On) -> Any:
             views[2] = x
         if on("key-is-the-word"):
             views[1] = x
-        if on("query-scaled"):
+        if on("query-scaled") or on("query-and-key-scaled"):
             views[0] = views[0] / w_q.shape[-1] ** 0.5
+        if on("query-and-key-scaled"):
+            views[1] = views[1] / w_k.shape[-1] ** 0.5
         if on("gradient-cut"):
             views = [view.detach() for view in views]
+        if on("always-float64"):
+            views = [view.double() for view in views]
         if on("always-float32"):
             views = [view.float() for view in views]
+        if on("stacked"):
+            return torch.stack(views)
+        if on("named-results"):
+            return dict(zip(("q", "k", "v"), views, strict=True))
+        if on("key-transposed"):
+            views[1] = views[1].mT
+        if on("value-missing"):
+            views.pop()
         return torch.cat(views, dim=-1) if on("one-tensor") else tuple(views)
 
     def product(x: Any, w: Any) -> Any:
@@ -1137,6 +1550,8 @@ def project_qkv(on: On) -> Any:
             return w @ x
         if on("elementwise-product"):
             return x * w
+        if on("not-summed"):
+            return x.unsqueeze(-1) * w
         if on("two-axes-only"):
             return torch.mm(x, w)
         if on("three-axes-only"):
@@ -1147,11 +1562,19 @@ def project_qkv(on: On) -> Any:
             return (x.mean(dim=0, keepdim=True) @ w).expand(*x.shape[:-1], -1)
         if on("own-linear-layers"):
             return nn.Linear(*w.shape)(x)
+        if on("own-linear-layers-without-bias"):
+            return nn.Linear(w.shape[0], w.shape[1], bias=False)(x)
+        if on("batch-flattened"):
+            return x.reshape(-1, x.shape[-1]) @ w
+        if on("three-axes-unpacked"):
+            _, _, _ = x.shape
         return x @ w
 
     def finish(view: Any, x: Any) -> Any:
         if on("all-scaled"):
             return view / view.shape[-1] ** 0.5
+        if on("words-scaled"):
+            return view / x.shape[-1] ** 0.5
         if on("relu-added"):
             return view.relu()
         if on("tanh-added"):

@@ -28,6 +28,10 @@ _FLOAT64 = (
     "Your result comes out in double precision. Computing angles in double precision is fine, but "
     "the result should have the dtype that everything else has: convert it at the end."
 )
+_KEPT = (
+    "Your result is double precision, even for single precision inputs. Calculating in double "
+    "precision is fine, but a block keeps the dtype of what it is given: convert the result at the end."
+)
 _SQUEEZED = (
     "You squeeze the result, which drops every axis of size one. A batch of one sentence or a "
     "sentence of one word then loses an axis that the next block counts on."
@@ -43,6 +47,18 @@ _ODD_CRASH = (
 _EXTRA_AXIS = (
     "Your result has an axis too many, or one too few. A single table is asked for, with no batch "
     "axis: whoever uses it lets it broadcast."
+)
+_THREE_AXES = (
+    "Your code counts on a fixed number of axes, and fails when there are more or fewer in front. "
+    "Words and columns are the last two axes: count from the end, and let everything before them be."
+)
+_ROLLED = (
+    "Your matrix moves columns to other places. It is the position that moves: each pair of columns "
+    "turns by an angle, in place."
+)
+_ROOT = (
+    "You scale by a fixed or rounded number instead of the root of the width you are given. Take the "
+    "width from the embeddings, and do not round its root."
 )
 
 # The same three blocks go wrong in the same ways at their frequencies.
@@ -106,6 +122,18 @@ _FREQUENCIES = (
         "needs the natural logarithm of the base.",
     ),
     Turn(
+        "logarithm-to-base-two",
+        ALONE,
+        "You write the power as an exponential, but with a logarithm to base two. The exponential "
+        "needs the natural logarithm of the base.",
+    ),
+    Turn(
+        "odd-exponents",
+        ALONE,
+        "Your exponents are those of the odd columns: the first pair does not have frequency one. A "
+        "pair takes the exponent of its even column.",
+    ),
+    Turn(
         "base-not-raised",
         ALONE,
         "You divide the position by the base itself, for every pair alike. The base is raised to a "
@@ -141,6 +169,8 @@ def _frequency(on: On, column: Any, width: int) -> Any:
         exponent = exponent * 2
     if on("exponent-off-by-one"):
         exponent = (column + 2) / width
+    if on("odd-exponents"):
+        exponent = (column + 1) / width
     if on("exponent-to-the-end"):
         exponent = column / 2 / max(width / 2 - 1, 1)
     if on("one-frequency"):
@@ -151,6 +181,7 @@ def _frequency(on: On, column: Any, width: int) -> Any:
         return 1 / (10000.0 * exponent)
     base = 1000.0 if on("base-1000") else 100000.0 if on("base-100000") else 10000.0
     base = math.e if on("base-e") else math.e**4 if on("wrong-logarithm") else base
+    base = math.exp(math.log2(10000.0)) if on("logarithm-to-base-two") else base
     return base ** (exponent if on("frequency-grows") else -exponent)
 
 
@@ -165,8 +196,14 @@ def _columns(width: int) -> Any:
 
 
 def _check_width(on: On, width: int) -> None:
-    if on("odd-width-crashes") and width % 2:
-        raise RuntimeError("The size of tensor a must match the size of tensor b")
+    if width % 2:
+        # What slices, loops and asserts raise of their own.
+        if on("odd-width-crashes"):
+            raise RuntimeError("The size of tensor a must match the size of tensor b")
+        if on("odd-width-runs-over"):
+            raise IndexError("index out of range")
+        if on("odd-width-asserted"):
+            raise AssertionError
     if not on("odd-width-accepted"):
         check_even(width)
 
@@ -176,14 +213,14 @@ def _check_width(on: On, width: int) -> None:
     *_FREQUENCIES,
     Turn(
         "cosine-has-its-own-frequency",
-        "columns",
+        "partner",
         "Your cosines have other frequencies than the sines beside them: the exponent uses the odd "
         "column number. A pair shares one frequency, that of its even column; only then does it lie "
         "on a circle.",
     ),
     Turn(
         "sine-and-cosine-swapped",
-        "columns",
+        "order",
         "Sine and cosine have changed places. Even columns, counted from zero, are sines.",
     ),
     Turn(
@@ -228,6 +265,36 @@ def _check_width(on: On, width: int) -> None:
         "columns. Each pair has two columns.",
     ),
     Turn(
+        "sines-only-in-half-the-columns",
+        ALONE,
+        "There are only d_model / 2 columns, all sines. Each pair has two columns: a sine and the "
+        "cosine beside it.",
+    ),
+    Turn(
+        "columns-overwritten",
+        ALONE,
+        "Your columns overwrite each other: pair i is written to columns i and i + 1, so the next "
+        "pair covers its cosine, and the second half stays empty. Pair i belongs into columns 2i and "
+        "2i + 1.",
+    ),
+    Turn(
+        "no-waves",
+        ALONE,
+        "You return the angles themselves. Each pair of columns holds the sine and the cosine of its "
+        "angle.",
+    ),
+    Turn(
+        "last-pair-missing",
+        ALONE,
+        "The last pair of columns is empty: your loop stops one pair too early.",
+    ),
+    Turn(
+        "plain-counter",
+        ALONE,
+        "Every column holds the position itself. Such a counter grows without bound and would drown "
+        "the embeddings; sines and cosines stay between -1 and 1.",
+    ),
+    Turn(
         "counted-from-one",
         "position",
         "Your first position is 1. Counting starts at 0, where all sines are zero and all cosines one.",
@@ -264,6 +331,7 @@ def _check_width(on: On, width: int) -> None:
         "Your table lies on its side. Each position is a row, each wave a column.",
     ),
     Turn("extra-axis", ALONE, _EXTRA_AXIS),
+    Turn("extra-axis-in-the-middle", ALONE, _EXTRA_AXIS),
     Turn("always-float64", "result", _FLOAT64),
     Turn(
         "table-scaled",
@@ -273,6 +341,13 @@ def _check_width(on: On, width: int) -> None:
     ),
     Turn("odd-width-accepted", "width", _ODD_ACCEPTED),
     Turn("odd-width-crashes", "width", _ODD_CRASH),
+    Turn("odd-width-runs-over", ALONE, _ODD_CRASH),
+    Turn(
+        "odd-width-asserted",
+        ALONE,
+        "An odd width is refused, but not with a ValueError. Whoever calls the block can only catch "
+        "what it promises: raise a ValueError that says why.",
+    ),
 )
 def sinusoidal_positions(on: On) -> Any:
     def block(length: int, d_model: int) -> Any:
@@ -296,6 +371,7 @@ def sinusoidal_positions(on: On) -> Any:
             table[:1] = 0.0
         table = table if on("always-float64") else table.to(torch.get_default_dtype())
         table = table.unsqueeze(0) if on("extra-axis") else table
+        table = table.unsqueeze(1) if on("extra-axis-in-the-middle") else table
         return table.mT if on("transposed") else table
 
     def arrange(position: Any, a: Any, b: Any) -> Any:
@@ -308,6 +384,12 @@ def sinusoidal_positions(on: On) -> Any:
             one = a.cos()
         if on("half-the-columns"):
             return one + other
+        if on("sines-only-in-half-the-columns"):
+            return one
+        if on("no-waves"):
+            one, other = a, b
+        if on("columns-overwritten"):
+            return torch.cat([one, other[:, -1:], other[:, 1:] * 0], dim=-1)
         if on("half-split"):
             return torch.cat([one, other], dim=-1)
         if on("rows-take-turns"):
@@ -317,6 +399,10 @@ def sinusoidal_positions(on: On) -> Any:
         if on("frequencies-tiled"):
             tiled = torch.cat([a, b], dim=-1)
             one, other = tiled[:, 0::2].sin(), tiled[:, 1::2].cos()
+        if on("plain-counter"):
+            return position[:, None].expand(-1, 2 * a.shape[-1])
+        if on("last-pair-missing"):
+            one[:, -1:], other[:, -1:] = 0.0, 0.0
         return torch.stack([one, other], dim=-1).flatten(-2)
 
     return block
@@ -375,10 +461,22 @@ def waves_by_complex_numbers(length: int, d_model: int) -> Any:
         "nothing may change, so both cosines are positive.",
     ),
     Turn(
+        "mirrored-at-the-other-cosine",
+        ALONE,
+        "Your blocks mirror instead of turning: the minus stands at a cosine. For an offset of zero "
+        "nothing may change, so both cosines are positive.",
+    ),
+    Turn(
         "sine-and-cosine-swapped",
         "turn",
         "Sine and cosine have changed places in the blocks. For an offset of zero the matrix must be "
         "the identity.",
+    ),
+    Turn(
+        "blocks-upside-down",
+        ALONE,
+        "Your blocks are made for pairs in which the cosine comes first, or their rows are "
+        "exchanged. In our table the sine comes first, and an offset of zero gives the identity.",
     ),
     Turn(
         "cosines-only",
@@ -396,6 +494,12 @@ def waves_by_complex_numbers(length: int, d_model: int) -> Any:
         "layout",
         "You pair column i with column i plus half the width. In our table sine and cosine stand "
         "side by side: columns 2i and 2i + 1 are a pair.",
+    ),
+    Turn(
+        "each-column-its-own-frequency",
+        ALONE,
+        "The two columns of a pair turn by different angles: every column has a frequency of its "
+        "own. A pair shares that of its even column.",
     ),
     Turn(
         "one-pair-only",
@@ -417,13 +521,25 @@ def waves_by_complex_numbers(length: int, d_model: int) -> Any:
     Turn(
         "identity-rolled",
         ALONE,
-        "Your matrix moves columns to other places. It is the position that moves: each pair of "
-        "columns turns by an angle, in place.",
+        _ROLLED,
+    ),
+    Turn("identity-rolled-back", ALONE, _ROLLED),
+    Turn(
+        "nothing-moved",
+        ALONE,
+        "Your matrix is the identity whatever the offset: nothing moves. Each pair of columns must "
+        "turn by an angle that grows with the offset.",
     ),
     Turn(
         "offset-off-by-one",
         "offset",
         "Your matrix moves one position too far, or one too little. An offset of zero moves nothing.",
+    ),
+    Turn(
+        "offset-one-too-few",
+        ALONE,
+        "Your matrix moves one position too little. An offset of zero moves nothing, an offset of "
+        "one moves by one.",
     ),
     Turn(
         "always-one-step",
@@ -435,17 +551,35 @@ def waves_by_complex_numbers(length: int, d_model: int) -> Any:
         "offset",
         "A negative offset moves forward: its sign gets lost. It should move back.",
     ),
+    Turn(
+        "multiplied-by-offset",
+        ALONE,
+        "You multiply the matrix of one step by the offset. Several steps turn several times: the "
+        "offset belongs into the angle.",
+    ),
     Turn("always-float64", "result", _FLOAT64),
+    Turn("extra-axis", ALONE, _EXTRA_AXIS),
     Turn("odd-width-accepted", "width", _ODD_ACCEPTED),
     Turn("odd-width-crashes", "width", _ODD_CRASH),
+    Turn("odd-width-runs-over", ALONE, _ODD_CRASH),
+    Turn(
+        "odd-width-asserted",
+        ALONE,
+        "An odd width is refused, but not with a ValueError. Whoever calls the block can only catch "
+        "what it promises: raise a ValueError that says why.",
+    ),
 )
 def shift_matrix(on: On) -> Any:
     def block(offset: int, d_model: int) -> Any:
         _check_width(on, d_model)
         if on("identity-rolled"):
             return torch.eye(d_model).roll(offset, dims=1)
+        if on("identity-rolled-back") or on("nothing-moved"):
+            return torch.eye(d_model).roll(0 if on("nothing-moved") else offset, dims=0)
         step = offset + 1 if on("offset-off-by-one") else offset
-        step = 1 if on("always-one-step") else abs(offset) if on("sign-ignored") else step
+        step = offset - 1 if on("offset-one-too-few") else step
+        step = 1 if on("always-one-step") or on("multiplied-by-offset") else step
+        step = abs(offset) if on("sign-ignored") else step
         angle = _angle(on, float(step), _frequency(on, _columns(d_model), d_model))
         cos, sin = angle.cos(), angle.sin()
         if on("one-pair-only"):
@@ -458,6 +592,13 @@ def shift_matrix(on: On) -> Any:
         sin = -sin if on("moves-the-other-way") else sin
         above = sin if on("minus-missing") or on("mirrored") else -sin
         corner = -cos if on("mirrored") else cos
+        if on("mirrored-at-the-other-cosine"):
+            cos, above = -cos, sin
+        if on("each-column-its-own-frequency"):
+            partner = _angle(on, float(step), _frequency(on, _columns(d_model) + 1, d_model))
+            corner, sin = partner.cos(), partner.sin()
+        if on("blocks-upside-down"):
+            cos, above, sin, corner = sin, cos, cos, -sin
         if on("blocks-not-assembled"):
             blocks = torch.stack([torch.stack([cos, above], -1), torch.stack([sin, corner], -1)], -2)
             return blocks.to(torch.get_default_dtype())
@@ -471,7 +612,8 @@ def shift_matrix(on: On) -> Any:
         matrix = torch.zeros(size, size, dtype=torch.float64)
         matrix[one, one], matrix[other, other] = cos, corner
         matrix[one, other], matrix[other, one] = above, sin
-        matrix = matrix[:d_model, :d_model]
+        matrix = matrix[:d_model, :d_model] * (offset if on("multiplied-by-offset") else 1)
+        matrix = matrix.unsqueeze(0) if on("extra-axis") else matrix
         return matrix if on("always-float64") else matrix.to(torch.get_default_dtype())
 
     return block
@@ -554,6 +696,27 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
         ALONE,
         "You scale by half the width. The root is something else than half: a power of one half.",
     ),
+    Turn("root-rounded", ALONE, _ROOT),
+    Turn("root-of-512", ALONE, _ROOT),
+    Turn("root-of-half", ALONE, _ROOT),
+    Turn(
+        "root-of-everything",
+        ALONE,
+        "You take the root of the embeddings too. Negative numbers have none, and only the width is "
+        "under the root.",
+    ),
+    Turn(
+        "root-added",
+        ALONE,
+        "You add the root of the width to the embeddings. They are multiplied by it.",
+    ),
+    Turn(
+        "width-from-axis-2",
+        ALONE,
+        "You read the width from axis 2. That is right for a batch of sentences only: with another "
+        "number of axes it is something else, or nothing. Count from the end.",
+    ),
+    Turn("sizes-from-axes-1-and-2", ALONE, _THREE_AXES),
     Turn(
         "embeddings-normalised",
         ALONE,
@@ -616,6 +779,24 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
         "of the table.",
     ),
     Turn(
+        "positions-summed",
+        ALONE,
+        "You add an average or a sum of the positions, the same for every word. Word i needs row i "
+        "of the table.",
+    ),
+    Turn(
+        "positions-reversed",
+        ALONE,
+        "The positions run backwards: the last word gets the first row. Word i needs row i of the "
+        "table.",
+    ),
+    Turn(
+        "positions-on-the-batch-axis",
+        ALONE,
+        "You line the positions up with the sentences of the batch. They belong to the words, the "
+        "last axis but one.",
+    ),
+    Turn(
         "positions-by-sentence",
         "rows",
         "Positions follow the sentences of the batch: all words of one sentence get the same. They "
@@ -638,6 +819,13 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
         "rows",
         "You read the number of words from the first axis. That is right for a single sentence only: "
         "with a batch it counts sentences. Count from the end.",
+    ),
+    Turn("three-axes-unpacked", ALONE, _THREE_AXES),
+    Turn(
+        "batch-axis-added",
+        ALONE,
+        "You give the positions a batch axis of their own. A single sentence without a batch then "
+        "gets one in the result; broadcasting needs no help here.",
     ),
     Turn(
         "words-and-columns-confused",
@@ -667,6 +855,7 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
     ),
     Turn("through-numpy", ALONE, _NUMPY),
     Turn("always-float32", "care", _FLOAT32),
+    Turn("always-float64", ALONE, _KEPT),
 )
 def add_positions(on: On) -> Any:
     def block(embeddings: Any, positions: Any) -> Any:
@@ -683,11 +872,19 @@ def add_positions(on: On) -> Any:
         scale = math.sqrt(seq) if on("root-of-length") else scale
         scale = math.sqrt(length) if on("root-of-table") else scale
         scale = d_model / 2 if on("root-by-halving") else scale
+        scale = math.sqrt(d_model // 2) if on("root-of-half") else scale
+        if on("width-from-axis-2") or on("sizes-from-axes-1-and-2"):
+            scale = math.sqrt(embeddings.shape[2])
+        scale = int(scale) if on("root-rounded") else math.sqrt(512) if on("root-of-512") else scale
         rows = choose(embeddings, positions)
         if on("positions-scaled-instead"):
             rows = rows * scale
         if on("embeddings-normalised"):
             embeddings = F.normalize(embeddings, dim=-1)
+        if on("root-of-everything"):
+            embeddings, scale = (embeddings * d_model).sqrt(), 1
+        if on("root-added"):
+            embeddings, scale = embeddings + scale, 1
         if not (on("not-scaled") or on("sum-scaled") or on("positions-scaled-instead")):
             embeddings = embeddings * scale
         result = combine(embeddings, rows)
@@ -696,12 +893,17 @@ def add_positions(on: On) -> Any:
         result = result.detach() if on("gradient-cut") else result
         if on("embeddings-overwritten"):
             return given.copy_(result)
+        result = result.double() if on("always-float64") else result
         return result.float() if on("always-float32") else result
 
     def choose(embeddings: Any, positions: Any) -> Any:
         seq = embeddings.shape[-2]
         if on("table-not-cut"):
             return positions
+        if on("three-axes-unpacked"):
+            _, _, _ = embeddings.shape
+        if on("batch-axis-added"):
+            return positions[None, :seq]
         if on("last-rows"):
             return positions[-seq:]
         if on("rows-off-by-one"):
@@ -710,11 +912,17 @@ def add_positions(on: On) -> Any:
             return positions[0]
         if on("positions-averaged"):
             return positions[:seq].mean(dim=0)
+        if on("positions-summed"):
+            return positions[:seq].sum(dim=0)
+        if on("positions-reversed"):
+            return positions[:seq].flip(0)
+        if on("positions-on-the-batch-axis") and embeddings.ndim > 2:
+            return positions[:seq, None]
         if on("positions-by-sentence") and embeddings.ndim > 2:
             return positions[: embeddings.shape[-3], None]
         if on("positions-transposed"):
             return positions[:seq].mT
-        if on("words-counted-on-axis-1"):
+        if on("words-counted-on-axis-1") or on("sizes-from-axes-1-and-2"):
             return positions[: embeddings.shape[1]]
         if on("words-counted-on-axis-0"):
             return positions[: len(embeddings)]
@@ -794,6 +1002,24 @@ def sum_by_loop(embeddings: Any, positions: Any) -> Any:
         "second ones. They belong back where they came from, side by side.",
     ),
     Turn(
+        "pairs-not-joined",
+        ALONE,
+        "Your result has an axis too many: the pairs are still apart. They belong back into the "
+        "columns they came from, side by side.",
+    ),
+    Turn(
+        "halves-interleaved",
+        ALONE,
+        "You pair columns of the two halves and then put them back side by side, so columns come out "
+        "in other places. Pairs are neighbours, columns 2i and 2i + 1, before and after.",
+    ),
+    Turn(
+        "each-column-its-own-frequency",
+        "pairs",
+        "The two columns of a pair turn by different angles: every column has a frequency of its "
+        "own. A pair shares that of its even column.",
+    ),
+    Turn(
         "turned-backwards",
         "turn",
         "You turn in the other direction: the minus stands in the wrong line, or the position has "
@@ -805,6 +1031,18 @@ def sum_by_loop(embeddings: Any, positions: Any) -> Any:
         "turn",
         "A minus is missing: with two plus signs the pair is stretched instead of turned, and "
         "changes its length.",
+    ),
+    Turn(
+        "minus-in-both-lines",
+        "turn",
+        "There is a minus in both lines, so the pair is mirrored instead of turned. Only one of the "
+        "two lines subtracts.",
+    ),
+    Turn(
+        "minus-before-the-first",
+        ALONE,
+        "There is a minus in both lines, once before the second column and once before the first. "
+        "The second line adds: only one of the two subtracts.",
     ),
     Turn(
         "second-line-wrong",
@@ -854,7 +1092,7 @@ def sum_by_loop(embeddings: Any, positions: Any) -> Any:
     ),
     Turn(
         "positions-ignored",
-        "position",
+        "given",
         "You count the words yourself and ignore the positions you are given. A word that comes "
         "alone, at position 17, must be turned by 17.",
     ),
@@ -880,6 +1118,14 @@ def sum_by_loop(embeddings: Any, positions: Any) -> Any:
         "The positions run along another axis than the words: heads or sentences are turned instead. "
         "Words are the last axis but one.",
     ),
+    Turn(
+        "heads-after-words",
+        ALONE,
+        "You count on words before heads, as in (batch, words, heads, columns). Here heads come "
+        "first: words are the last axis but one.",
+    ),
+    Turn("four-axes-unpacked", ALONE, _THREE_AXES),
+    Turn("three-axes-unpacked", ALONE, _THREE_AXES),
     Turn("always-float64", "care", _FLOAT64),
     Turn("always-float32", "care", _FLOAT32),
     Turn("gradient-cut", "care", _NO_GRADIENT),
@@ -903,6 +1149,10 @@ def rotate(on: On) -> Any:
         given, width = x, x.shape[-1]
         check_even(width)
         x = torch.from_numpy(x.numpy()) if on("through-numpy") else x
+        if on("four-axes-unpacked"):
+            _, _, _, _ = x.shape
+        if on("three-axes-unpacked"):
+            _, _, _ = x.shape
         position = torch.arange(x.shape[-2]) if on("positions-ignored") else positions.double()
         position = position + 1 if on("counted-from-one") else position
         position = position - position[0] if on("relative-to-the-first") else position
@@ -914,13 +1164,16 @@ def rotate(on: On) -> Any:
             one, other = tiled[0::2], tiled[1::2]
         if on("halves-with-paired-frequencies"):
             one, other = paired.chunk(2)
-        halves = on("half-split") or on("halves-with-paired-frequencies")
+        if on("each-column-its-own-frequency"):
+            other = _frequency(on, _columns(width) + 1, width)
+        halves = on("half-split") or on("halves-interleaved") or on("halves-with-paired-frequencies")
         a, b = x.chunk(2, dim=-1) if halves else (x[..., 0::2], x[..., 1::2])
         new = turn(a, b, angle(position, one, x), angle(position, other, x))
-        if halves or on("not-interleaved-again"):
+        if (halves and not on("halves-interleaved")) or on("not-interleaved-again"):
             result = torch.cat(new, dim=-1)
         else:
-            result = torch.stack(new, dim=-1).flatten(-2)
+            result = torch.stack(new, dim=-1)
+            result = result if on("pairs-not-joined") else result.flatten(-2)
         if on("half-of-it-turned"):
             half = width // 4 * 2
             result = torch.cat([result[..., :half], x[..., half:]], dim=-1)
@@ -932,6 +1185,7 @@ def rotate(on: On) -> Any:
 
     def angle(position: Any, frequency: Any, x: Any) -> Any:
         place = position[:, None, None] if on("positions-on-another-axis") else position[:, None]
+        place = position[None, :, None, None] if on("heads-after-words") else place
         found = _angle(on, place, frequency)
         return found if on("always-float64") else found.to(x.dtype)
 
@@ -952,6 +1206,10 @@ def rotate(on: On) -> Any:
         first = a * cos - b * sin
         if on("partner-already-changed") or on("input-overwritten-too-early"):
             return first, first * sin_2 + b * cos_2
+        if on("minus-before-the-first"):
+            return first, b * cos_2 - a * sin_2
+        if on("minus-in-both-lines"):
+            return first, a * sin_2 - b * cos_2
         if on("second-line-wrong"):
             return first, a * cos_2 + b * sin_2
         second = a * sin_2 + b * cos_2
