@@ -1,0 +1,1666 @@
+"""Wrong turns of week 8: choosing words."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_transformer.attention import merge_heads, scaled_dot_product_attention, split_heads
+from lab_transformer.decoding import CachedAttention, length_normalised
+from lab_transformer.masking import causal_mask
+
+
+@space(
+    "8.1",
+    Turn(
+        "start-token-missing",
+        "result",
+        "The start token is not in your result. It is the first token of the list and of every prefix "
+        "that step is asked about.",
+    ),
+    Turn(
+        "starts-with-zero",
+        "start",
+        "Your list starts with a fixed token instead of bos_id. Which number stands for the start is "
+        "up to the vocabulary: take it from the argument.",
+    ),
+    Turn(
+        "end-token-missing",
+        "end",
+        "You stop at the end token but leave it out of the result. Where it was reached it is the "
+        "last token of the list: append first, then look whether it is time to stop.",
+    ),
+    Turn(
+        "never-stops-at-the-end",
+        "end",
+        "Your loop goes on after the end token until max_length is reached. What a model says after "
+        "the end of a sentence means nothing: stop there.",
+    ),
+    Turn(
+        "stops-at-the-start-token",
+        ALONE,
+        "You compare the new token with the start token. Decoding is over when the end token, eos_id, "
+        "has been appended.",
+    ),
+    Turn(
+        "stops-one-after-the-end",
+        ALONE,
+        "One token too many follows the end token. You look at the last token before you append the "
+        "next one to it, and append it all the same.",
+    ),
+    Turn(
+        "length-without-the-start",
+        "length",
+        "Your list gets one token longer than max_length. The limit counts all tokens, the start "
+        "token too, so one less can be generated.",
+    ),
+    Turn(
+        "one-token-short",
+        "length",
+        "You stop one token before max_length. The list may become exactly as long as max_length.",
+    ),
+    Turn(
+        "no-limit",
+        ALONE,
+        "You ignore max_length. A model that never gives the end token would keep you in the loop "
+        "forever: the limit has to end it too.",
+    ),
+    Turn(
+        "only-the-last-token",
+        "prefix",
+        "You show step the last token only. It takes whole prefixes: what comes next depends on "
+        "everything that was said before.",
+    ),
+    Turn(
+        "prefix-without-the-start",
+        ALONE,
+        "The prefixes you give to step lack the start token after the first step. A prefix is the "
+        "whole list so far, the start token included.",
+    ),
+    Turn(
+        "prefix-never-grows",
+        ALONE,
+        "You ask step about the start token again and again. Each new token must become part of the "
+        "prefix before the next question.",
+    ),
+    Turn(
+        "prefix-padded",
+        ALONE,
+        "You pad the prefix to its full length before you ask. step reads every token it is given as "
+        "said: give it only the tokens that are there.",
+    ),
+    Turn(
+        "least-probable",
+        "choice",
+        "You append the least probable token. Log-probabilities are negative, and the one nearest to "
+        "zero belongs to the most probable token.",
+    ),
+    Turn(
+        "argmax-over-the-rows",
+        ALONE,
+        "Your argmax runs over the prefixes, not over the vocabulary, so it always finds the one row "
+        "there is. step gives the axes (n, vocab): look along the last one.",
+    ),
+    Turn(
+        "sampled",
+        ALONE,
+        "You draw the next token at random. Greedy decoding always takes the most probable one.",
+    ),
+    Turn(
+        "second-best",
+        ALONE,
+        "You append the second best token instead of the best. Look at the order of your sort and at "
+        "the place you take from it.",
+    ),
+    Turn(
+        "end-token-avoided",
+        ALONE,
+        "You never choose the end token, even where it is the most probable one. It competes with all "
+        "others, at the first step too.",
+    ),
+    Turn(
+        "prefix-is-one-row",
+        ALONE,
+        "You give step a single row of tokens. It takes many prefixes at once, with the axes (n, t), "
+        "even where there is only one.",
+    ),
+    Turn(
+        "prefix-is-a-list",
+        ALONE,
+        "You give step a Python list. It takes an integer tensor of shape (n, t), as a model would.",
+    ),
+    Turn(
+        "tokens-as-tensors",
+        "result",
+        "The entries of your list are tensors, not integers. Turn each token into a plain number "
+        "before you append it.",
+    ),
+    Turn(
+        "returned-a-tensor",
+        ALONE,
+        "You return a tensor. The result is a plain list of integers.",
+    ),
+    Turn(
+        "returned-a-nested-list",
+        ALONE,
+        "Your result is a list that holds the list of tokens. Only one sequence is decoded: return "
+        "its tokens alone.",
+    ),
+    Turn(
+        "score-returned-too",
+        ALONE,
+        "You return a score beside the tokens. Greedy decoding returns the list of tokens only.",
+    ),
+)
+def greedy_decode(on: On) -> Any:
+    def choose(row: Tensor, eos_id: int) -> Tensor:
+        if on("least-probable"):
+            return row.argmin()
+        if on("sampled"):
+            return torch.multinomial(row.exp(), 1)[0]
+        if on("second-best"):
+            return row.argsort()[-2]
+        if on("end-token-avoided"):
+            row = row.clone()
+            row[eos_id] = -math.inf
+        return row.argmax()
+
+    def shown(tokens: list[int], max_length: int) -> Any:
+        if on("prefix-is-a-list"):
+            return [tokens]
+        if on("only-the-last-token"):
+            tokens = tokens[-1:]
+        if on("prefix-without-the-start"):
+            tokens = tokens[1:] or tokens
+        if on("prefix-never-grows"):
+            tokens = tokens[:1]
+        if on("prefix-padded"):
+            tokens = tokens + [0] * (max_length - len(tokens))
+        return torch.tensor(tokens if on("prefix-is-one-row") else [tokens])
+
+    def block(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+        tokens = [0 if on("starts-with-zero") else bos_id]
+        stop = bos_id if on("stops-at-the-start-token") else eos_id
+        limit = max_length + on("length-without-the-start") - on("one-token-short")
+        while len(tokens) < limit or on("no-limit"):
+            table = step(shown(tokens, max_length))
+            last = tokens[-1]
+            if on("argmax-over-the-rows"):
+                tokens.append(int(table.argmax(dim=0)[0]))
+            else:
+                tokens.append(int(choose(table[0], eos_id)))
+            seen = last if on("stops-one-after-the-end") else tokens[-1]
+            if seen == stop and not on("never-stops-at-the-end"):
+                if on("end-token-missing"):
+                    tokens.pop()
+                break
+        if on("start-token-missing"):
+            return tokens[1:]
+        if on("tokens-as-tensors"):
+            return [torch.tensor(token) for token in tokens]
+        if on("returned-a-tensor"):
+            return torch.tensor(tokens)
+        if on("returned-a-nested-list"):
+            return [tokens]
+        return (tokens, 0.0) if on("score-returned-too") else tokens
+
+    return block
+
+
+@right("8.1")
+def with_a_growing_tensor(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    prefix = torch.full((1, 1), bos_id, dtype=torch.int32)
+    for _ in range(max_length - 1):
+        best = step(prefix).max(dim=-1, keepdim=True).indices
+        prefix = torch.cat([prefix, best.to(prefix)], dim=1)
+        if best.item() == eos_id:
+            break
+    return prefix[0].tolist()
+
+
+@right("8.1")
+def with_recursion(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    def after(tokens: list[int]) -> list[int]:
+        if len(tokens) == max_length or (len(tokens) > 1 and tokens[-1] == eos_id):
+            return tokens
+        row = step(torch.tensor(tokens).unsqueeze(0)).exp().squeeze(0).tolist()
+        return after([*tokens, row.index(max(row))])
+
+    return after([bos_id])
+
+
+@right("8.1")
+def with_a_buffer(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    buffer = torch.zeros(1, max_length, dtype=torch.long)
+    buffer[0, 0] = bos_id
+    length = 1
+    while length < max_length:
+        buffer[0, length] = step(buffer[:, :length]).topk(1).indices[0, 0]
+        length += 1
+        if buffer[0, length - 1] == eos_id:
+            break
+    return [int(token) for token in buffer[0, :length]]
+
+
+@space(
+    "8.2",
+    Turn(
+        "multiplied",
+        "operation",
+        "You multiply by the length factor. Sums of log-probabilities are negative, so that makes "
+        "long sentences even worse: the factor belongs below the fraction bar.",
+    ),
+    Turn(
+        "subtracted",
+        ALONE,
+        "You subtract the length factor from the score. The score is divided by it.",
+    ),
+    Turn(
+        "logarithm-of-the-factor",
+        ALONE,
+        "You take the logarithm of the length factor before you divide. The score is a sum of "
+        "logarithms, but it is divided by the factor as it is.",
+    ),
+    Turn(
+        "penalty-ignored",
+        "power",
+        "Your result does not depend on the penalty. It is the exponent of the length factor: at "
+        "penalty 0 nothing changes, and the larger it is, the more the length counts.",
+    ),
+    Turn(
+        "factor-times-penalty",
+        "power",
+        "You multiply the length factor by the penalty. The penalty is its exponent.",
+    ),
+    Turn(
+        "penalty-to-the-factor",
+        ALONE,
+        "Base and exponent have changed places. The length factor is raised to the penalty.",
+    ),
+    Turn(
+        "root-of-the-factor",
+        ALONE,
+        "You raise the factor to one over the penalty. The penalty itself is the exponent.",
+    ),
+    Turn(
+        "plain-length",
+        "base",
+        "You use the length itself as the base. The formula adds 5 and divides by 6, which is gentler "
+        "to short sentences.",
+    ),
+    Turn(
+        "not-divided-by-six",
+        "base",
+        "The division by 6 is missing. It makes the factor 1 for a single token.",
+    ),
+    Turn(
+        "six-not-in-the-power",
+        "base",
+        "Only a part of the fraction is raised to the penalty. Both 5 + length and 6 stand inside the "
+        "bracket: mind which operation Python does first.",
+    ),
+    Turn(
+        "length-alone-over-six",
+        "base",
+        "You divide only the length by 6 and then add 5. The sum comes first: it needs brackets.",
+    ),
+    Turn(
+        "length-plus-one",
+        "base",
+        "Your length is one too large. The formula counts generated tokens, and the length you are "
+        "given does so already.",
+    ),
+    Turn(
+        "length-minus-one",
+        "base",
+        "Your length is one too small. The end token is a generated token like the others: nothing "
+        "has to be taken off.",
+    ),
+    Turn(
+        "five-and-six-exchanged",
+        ALONE,
+        "The two constants have changed places. At length 1 the factor should be 1.",
+    ),
+    Turn(
+        "whole-numbers-only",
+        ALONE,
+        "You round the fraction down to a whole number. Use the division that keeps the decimals.",
+    ),
+    Turn(
+        "sign-lost",
+        "result",
+        "Your result has lost the sign of the score. Scores are negative, and the best is the one "
+        "nearest to zero.",
+    ),
+    Turn(
+        "returned-a-tensor",
+        ALONE,
+        "You return a tensor. The result is a plain number.",
+    ),
+    Turn(
+        "rounded",
+        ALONE,
+        "You round the result. Ranking needs all its decimals.",
+    ),
+    Turn(
+        "factor-only",
+        ALONE,
+        "You return the length factor itself. The score has to be divided by it.",
+    ),
+)
+def length_penalty(on: On) -> Any:
+    def fraction(length: int) -> float:
+        if on("plain-length"):
+            return float(length)
+        if on("not-divided-by-six"):
+            return 5 + length
+        if on("length-alone-over-six"):
+            return 5 + length / 6
+        if on("five-and-six-exchanged"):
+            return (6 + length) / 5
+        if on("whole-numbers-only"):
+            return float((5 + length) // 6)
+        return (5 + length + on("length-plus-one") - on("length-minus-one")) / 6
+
+    def power(base: float, penalty: float) -> float:
+        if on("penalty-ignored"):
+            return base
+        if on("factor-times-penalty"):
+            return base * penalty
+        if on("penalty-to-the-factor"):
+            return float(abs(penalty) ** base)
+        if on("root-of-the-factor"):
+            return float(base ** (1 / penalty)) if penalty else base
+        return float(base**penalty)
+
+    def block(score: Any, length: Any, penalty: Any) -> Any:
+        factor = power(fraction(length), penalty)
+        if on("six-not-in-the-power"):
+            factor = (5 + length) / power(6, penalty)
+        if on("factor-only"):
+            return factor
+        if on("multiplied"):
+            result = score * factor
+        elif on("subtracted"):
+            result = score - factor
+        else:
+            result = score / (math.log(factor) if on("logarithm-of-the-factor") else factor)
+        if on("sign-lost"):
+            return abs(result)
+        if on("rounded"):
+            return float(round(result))
+        return torch.tensor(result) if on("returned-a-tensor") else result
+
+    return block
+
+
+@right("8.2")
+def with_a_negative_exponent(score: Any, length: Any, penalty: Any) -> Any:
+    return score * ((5 + length) / 6) ** -penalty
+
+
+@right("8.2")
+def with_two_powers(score: Any, length: Any, penalty: Any) -> Any:
+    return score * 6**penalty / (5 + length) ** penalty
+
+
+@right("8.2")
+def with_logarithms(score: Any, length: Any, penalty: Any) -> Any:
+    return score / math.exp(penalty * (math.log(length + 5) - math.log(6)))
+
+
+@right("8.2")
+def with_tensors(score: Any, length: Any, penalty: Any) -> Any:
+    return (score / ((5 + torch.tensor(length, dtype=torch.float64)) / 6) ** penalty).item()
+
+
+Pair = tuple[list[int], float]
+
+
+@space(
+    "8.3",
+    Turn(
+        "probabilities-summed",
+        "sum",
+        "You add up probabilities. The probability of a sequence is the product of its steps, so it "
+        "is the log-probabilities that add, just as step gives them.",
+    ),
+    Turn(
+        "log-probabilities-multiplied",
+        ALONE,
+        "You multiply log-probabilities. Probabilities multiply; their logarithms add.",
+    ),
+    Turn(
+        "only-the-last-step",
+        "sum",
+        "The score of a beam is only that of its last token. A beam takes the sum of all its steps "
+        "with it.",
+    ),
+    Turn(
+        "end-token-not-in-the-score",
+        "sum",
+        "The log-probability of the end token is missing in your scores. To end here is a decision of "
+        "the model like any other word: its score counts.",
+    ),
+    Turn(
+        "score-is-the-mean",
+        "score",
+        "Your scores are means over the tokens. The score is the sum, and how much the length counts "
+        "is left to the penalty.",
+    ),
+    Turn(
+        "score-is-a-probability",
+        ALONE,
+        "Your scores are probabilities. The score is a sum of log-probabilities, below zero.",
+    ),
+    Turn(
+        "score-is-negated",
+        ALONE,
+        "Your scores have the opposite sign, as costs. The score is the sum of log-probabilities "
+        "itself.",
+    ),
+    Turn(
+        "penalty-ignored",
+        "penalty",
+        "length_penalty changes nothing in your search. What is returned and ranked is the normalised "
+        "score.",
+    ),
+    Turn(
+        "penalty-sign",
+        "penalty",
+        "Your penalty works the wrong way round: it favours short sequences. A sum of log- "
+        "probabilities is negative, so dividing by a larger number makes it better.",
+    ),
+    Turn(
+        "start-token-counted",
+        "penalty",
+        "The length you normalise with counts the start token. It counts generated tokens only.",
+    ),
+    Turn(
+        "end-token-not-counted",
+        ALONE,
+        "The length you normalise with leaves out the end token. It was generated, so it counts.",
+    ),
+    Turn(
+        "normalised-at-every-step",
+        ALONE,
+        "You normalise the sum again at every step and add to the result. Keep the plain sum beside "
+        "the tokens and normalise a copy when you rank.",
+    ),
+    Turn(
+        "unfinished-not-normalised",
+        ALONE,
+        "Sequences that reach max_length keep their plain sum in your result. They are ranked with "
+        "the others, so they are normalised like the others.",
+    ),
+    Turn(
+        "ranked-by-the-plain-sum",
+        ALONE,
+        "You return normalised scores but rank by the plain sums. The best normalised score comes "
+        "first.",
+    ),
+    Turn(
+        "not-sorted",
+        "order",
+        "Your result is in the order in which the sequences came to an end. Sort it, the best first.",
+    ),
+    Turn(
+        "worst-first",
+        "order",
+        "Your result has the worst sequence first. Log-probabilities are negative: the best score is "
+        "the largest, nearest to zero.",
+    ),
+    Turn(
+        "unfinished-after-finished",
+        ALONE,
+        "You put all finished sequences before those that reached max_length. They are ranked "
+        "together, by score alone.",
+    ),
+    Turn(
+        "finished-extended",
+        "end",
+        "You go on extending sequences that have ended. A beam with the end token is finished: it "
+        "keeps its score and gets no further tokens.",
+    ),
+    Turn(
+        "finished-filled-up",
+        ALONE,
+        "You append end tokens to sequences that have ended already, and return them. A sequence has "
+        "one end token, and it is the last.",
+    ),
+    Turn(
+        "first-finished-returned",
+        "end",
+        "You stop as soon as one sequence has ended. A longer one that is still going on may have the "
+        "better score: finished sequences wait until nothing better can come.",
+    ),
+    Turn(
+        "finished-lost",
+        "end",
+        "Sequences that end before max_length do not appear in your result. Put them aside when they "
+        "end, and rank them with the rest.",
+    ),
+    Turn(
+        "stops-when-the-best-ends",
+        ALONE,
+        "You stop when the best beam of a step has ended. Another one can still win in the end, and "
+        "others belong to the result too: go on until no beam is left or max_length is reached.",
+    ),
+    Turn(
+        "ended-outside-the-beam",
+        ALONE,
+        "You also collect sequences that end without being among the best of their step. Only those "
+        "among the best beam_width count, or one beam would not be greedy any more.",
+    ),
+    Turn(
+        "unfinished-lost",
+        "limit",
+        "Sequences that reach max_length without an end token do not appear in your result. They are "
+        "taken as they are and ranked with the finished ones.",
+    ),
+    Turn(
+        "length-without-the-start",
+        "limit",
+        "Your sequences get one token longer than max_length. The limit counts the start token too.",
+    ),
+    Turn(
+        "one-token-short",
+        "limit",
+        "Your search stops one token before max_length. Sequences may become exactly that long.",
+    ),
+    Turn(
+        "one-beam-per-parent",
+        "beam",
+        "You keep one continuation of every beam. All continuations of all beams compete: the best "
+        "two may well have the same parent.",
+    ),
+    Turn(
+        "never-pruned",
+        ALONE,
+        "You keep more prefixes than beam_width. Of all continuations of all beams together, only the "
+        "best beam_width go on.",
+    ),
+    Turn(
+        "greedy",
+        "beam",
+        "Only one prefix goes on at every step, so beam_width makes no difference. Keep the best "
+        "beam_width of them.",
+    ),
+    Turn(
+        "worst-kept",
+        ALONE,
+        "You keep the least probable prefixes. Log-probabilities are negative: the best are the "
+        "largest.",
+    ),
+    Turn(
+        "one-beam-too-few",
+        ALONE,
+        "One beam fewer than beam_width goes on. Look at the ends of your slices.",
+    ),
+    Turn(
+        "parent-mixed-up",
+        ALONE,
+        "The tokens of your sequences do not belong to their scores: a continuation was attached to "
+        "another beam than its own. In the flattened table, work out again which parent and which "
+        "token an index stands for.",
+    ),
+    Turn(
+        "beams-not-reordered",
+        ALONE,
+        "You append new tokens to the beams in their old order. When the best are chosen, each brings "
+        "its own parent along: reorder the prefixes first.",
+    ),
+    Turn(
+        "copies-of-the-start",
+        ALONE,
+        "You start with beam_width copies of the start token, so the same sequence fills several "
+        "beams. At the first step there is one prefix only.",
+    ),
+    Turn(
+        "only-the-last-token",
+        ALONE,
+        "You show step only the last token of each beam. It takes whole prefixes.",
+    ),
+    Turn(
+        "end-token-stripped",
+        "result",
+        "Your sequences lack their end token. Where it was reached it is part of the list.",
+    ),
+    Turn(
+        "start-token-stripped",
+        ALONE,
+        "Your sequences lack their start token. It is the first token of every list.",
+    ),
+    Turn(
+        "all-returned",
+        ALONE,
+        "You return more sequences than beam_width. Only the best beam_width come back.",
+    ),
+    Turn(
+        "only-the-best-returned",
+        ALONE,
+        "You return the best sequence only. The result is a list of up to beam_width pairs, best "
+        "first.",
+    ),
+    Turn(
+        "one-pair-returned",
+        ALONE,
+        "You return a single pair. The result is a list of up to beam_width pairs (tokens, score), "
+        "best first.",
+    ),
+    Turn(
+        "scores-missing",
+        ALONE,
+        "You return token lists without their scores. The result is a list of pairs (tokens, score).",
+    ),
+    Turn(
+        "score-before-tokens",
+        ALONE,
+        "The two parts of your pairs have changed places: the tokens come first, then the score.",
+    ),
+    Turn(
+        "tensors-returned",
+        ALONE,
+        "Your pairs hold tensors. Tokens are a list of integers and the score is a plain number.",
+    ),
+    Turn(
+        "wider-than-the-vocabulary",
+        ALONE,
+        "Your search fails when beam_width is larger than the number of continuations, as at the "
+        "first step of a small vocabulary. You cannot ask for more of the best than there are.",
+    ),
+)
+def beam_search(on: On) -> Any:
+    def normalise(total: float, tokens: list[int], eos_id: int, penalty: float) -> float:
+        length = len(tokens) - 1 + on("start-token-counted")
+        if on("end-token-not-counted") and tokens[-1] == eos_id:
+            length -= 1
+        if on("penalty-ignored"):
+            return total
+        return length_normalised(total, length, -penalty if on("penalty-sign") else penalty)
+
+    def add(total: float, step: float, tokens: list[int], eos_id: int, penalty: float) -> float:
+        if on("probabilities-summed"):
+            return total + math.exp(step)
+        if on("log-probabilities-multiplied"):
+            return step if len(tokens) == 2 or step == -math.inf else total * step
+        if on("only-the-last-step"):
+            return step
+        if on("end-token-not-in-the-score") and tokens[-1] == eos_id:
+            return total
+        if on("normalised-at-every-step"):
+            return normalise(total + step, tokens, eos_id, penalty)
+        return total + step
+
+    def choose(families: list[list[Pair]], width: int) -> list[Pair]:
+        """Give the continuations that compete, best first."""
+        sign = 1 if on("worst-kept") else -1
+        if on("one-beam-per-parent") and len(families) > 1:
+            families = [[max(family, key=lambda pair: pair[1])] for family in families]
+        every = [pair for family in families for pair in family]
+        if on("wider-than-the-vocabulary") and width > len(every):
+            raise RuntimeError("selected index k out of range")
+        every = sorted(every, key=lambda pair: sign * pair[1])
+        return [pair for pair in every if pair[1] > -math.inf]
+
+    def attach(best: list[Pair], families: list[list[Pair]]) -> list[Pair]:
+        """Exchange the parents of continuations."""
+        parents = [family[0][0][:-1] for family in families]
+        if on("parent-mixed-up"):
+            vocab = len(families[0])
+            index = {tuple(pair[0]): i for i, pair in enumerate(p for f in families for p in f)}
+            return [
+                (parents[index[tuple(tokens)] % vocab % len(parents)] + tokens[-1:], total)
+                for tokens, total in best
+            ]
+        return [
+            (parents[i % len(parents)] + tokens[-1:], total) for i, (tokens, total) in enumerate(best)
+        ]
+
+    def block(
+        step: Any,
+        bos_id: int,
+        eos_id: int,
+        beam_width: int,
+        max_length: int,
+        length_penalty: float = 0.0,
+    ) -> Any:
+        copies = beam_width if on("copies-of-the-start") else 1
+        live: list[Pair] = [([bos_id], 0.0)] * copies
+        ended: list[Pair] = []
+        keep = 1 if on("greedy") else max(beam_width - on("one-beam-too-few"), 1)
+        limit = max_length + on("length-without-the-start") - on("one-token-short")
+        while live and len(live[0][0]) < limit:
+            shown = [tokens[-1:] if on("only-the-last-token") else tokens for tokens, _ in live]
+            families = [
+                [
+                    ([*tokens, token], add(total, value, [*tokens, token], eos_id, length_penalty))
+                    for token, value in enumerate(row)
+                ]
+                for (tokens, total), row in zip(live, step(torch.tensor(shown)).tolist(), strict=True)
+            ]
+            if on("finished-filled-up"):
+                families = [
+                    [([*tokens, eos_id], total)] if eos_id in tokens[1:] else family
+                    for (tokens, total), family in zip(live, families, strict=True)
+                ]
+            ranked = choose(families, beam_width)
+            if on("parent-mixed-up") or on("beams-not-reordered"):
+                ranked = attach(ranked[: beam_width + len(live)], families)
+            if on("finished-extended") or on("finished-filled-up"):
+                live = ranked[:keep]
+                continue
+            ends = [pair[0][-1] == eos_id for pair in ranked]
+            width = len(ranked) if on("ended-outside-the-beam") else beam_width
+            ended += [pair for pair, end in zip(ranked[:width], ends, strict=False) if end]
+            live = [pair for pair, end in zip(ranked, ends, strict=True) if not end]
+            live = live if on("never-pruned") else live[:keep]
+            if ended and on("first-finished-returned"):
+                live = []
+            if ends and ends[0] and on("stops-when-the-best-ends"):
+                break
+        if on("finished-lost"):
+            ended = []
+        if on("unfinished-lost"):
+            live = []
+
+        def score(pair: Pair, finished: bool) -> Pair:
+            tokens, total = pair
+            if not (on("unfinished-not-normalised") and not finished):
+                total = normalise(total, tokens, eos_id, length_penalty)
+            if on("score-is-the-mean"):
+                total /= max(len(tokens) - 1, 1)
+            if on("score-is-a-probability"):
+                total = math.exp(total)
+            return tokens, total
+
+        def place(item: tuple[Pair, Pair, bool]) -> tuple[float, float]:
+            (_, plain), (_, total), finished = item
+            later = on("unfinished-after-finished") and not finished
+            return float(later), -(plain if on("ranked-by-the-plain-sum") else total)
+
+        items = [(pair, score(pair, finished), finished) for pair, finished in
+                 [*((pair, True) for pair in ended), *((pair, False) for pair in live)]]  # fmt: skip
+        if not on("not-sorted"):
+            items.sort(key=place)
+        pairs = [pair for _, pair, _ in items]
+        if not on("all-returned"):
+            pairs = pairs[: 1 if on("only-the-best-returned") else beam_width]
+        if on("worst-first"):
+            pairs.reverse()
+        if on("score-is-negated"):
+            pairs = [(tokens, -total) for tokens, total in pairs]
+        if on("end-token-stripped"):
+            pairs = [(t[:-1] if t[-1] == eos_id else t, total) for t, total in pairs]
+        if on("start-token-stripped"):
+            pairs = [(tokens[1:], total) for tokens, total in pairs]
+        return _packed(on, pairs)
+
+    return block
+
+
+def _packed(on: On, pairs: list[Pair]) -> Any:
+    """Give the pairs in the wrong kind of box."""
+    if on("one-pair-returned"):
+        return pairs[0]
+    if on("scores-missing"):
+        return [tokens for tokens, _ in pairs]
+    if on("score-before-tokens"):
+        return [(total, tokens) for tokens, total in pairs]
+    if on("tensors-returned"):
+        return [(torch.tensor(tokens), torch.tensor(total)) for tokens, total in pairs]
+    return pairs
+
+
+@right("8.3")
+def with_frozen_beams(
+    step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
+) -> Any:
+    """Let finished beams keep their place and compete with the rest."""
+    beams: list[Pair] = [([bos_id], 0.0)]
+
+    def finished(tokens: list[int]) -> bool:
+        return len(tokens) > 1 and tokens[-1] == eos_id
+
+    for _ in range(max_length - 1):
+        candidates = []
+        for tokens, total in beams:
+            if finished(tokens):
+                candidates.append((tokens, total))
+                continue
+            row = step(torch.tensor([tokens]))[0].float()
+            candidates += [([*tokens, i], total + value.item()) for i, value in enumerate(row)]
+        beams = sorted(candidates, key=lambda pair: pair[1], reverse=True)[:beam_width]
+        if all(finished(tokens) for tokens, _ in beams):
+            break
+    done = [(t, length_normalised(total, len(t) - 1, length_penalty)) for t, total in beams]
+    return sorted(done, key=lambda pair: pair[1], reverse=True)
+
+
+@right("8.3")
+def with_beams_that_leave(
+    step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
+) -> Any:
+    """Take finished sequences out of the best; those that go on are fewer at this step."""
+    beams: list[Pair] = [([bos_id], 0.0)]
+    done: list[Pair] = []
+    while beams and len(beams[0][0]) < max_length:
+        table = step(torch.tensor([tokens for tokens, _ in beams]))
+        best = heapq.nlargest(
+            beam_width,
+            (
+                (total + value, [*tokens, i])
+                for (tokens, total), row in zip(beams, table.tolist(), strict=True)
+                for i, value in enumerate(row)
+                if value > -math.inf
+            ),
+        )
+        done += [(tokens, total) for total, tokens in best if tokens[-1] == eos_id]
+        beams = [(tokens, total) for total, tokens in best if tokens[-1] != eos_id]
+    ranked = [(length_normalised(total, len(t) - 1, length_penalty), t) for t, total in done + beams]
+    ranked.sort(key=lambda pair: pair[0], reverse=True)
+    return [(tokens, score) for score, tokens in ranked[:beam_width]]
+
+
+@right("8.3")
+def with_a_narrowing_beam(
+    step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
+) -> Any:
+    """Give every finished sequence one place of the beam for good, in tensors."""
+    prefixes, totals = torch.full((1, 1), bos_id), torch.zeros(1, 1)
+    width, done = beam_width, []
+    while width and len(prefixes) and prefixes.shape[1] < max_length:
+        summed = totals + step(prefixes).float()
+        best, index = summed.reshape(-1).topk(min(width, summed.numel()))
+        best, index = best[best > -math.inf], index[best > -math.inf]
+        parent = torch.div(index, summed.shape[1], rounding_mode="floor")
+        prefixes = torch.hstack([prefixes[parent], (index % summed.shape[1]).unsqueeze(1)])
+        over = prefixes[:, -1] == eos_id
+        done += list(zip(prefixes[over].tolist(), best[over].tolist(), strict=True))
+        prefixes, totals = prefixes[~over], best[~over].unsqueeze(1)
+        width -= int(over.sum())
+    done += list(zip(prefixes.tolist(), totals.flatten().tolist(), strict=True))
+    scored = [(t, length_normalised(total, len(t) - 1, length_penalty)) for t, total in done]
+    return sorted(scored, key=lambda pair: -pair[1])[:beam_width]
+
+
+@right("8.3")
+def with_enough_when_as_many_have_ended(
+    step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
+) -> Any:
+    """Stop when beam_width sequences have ended, as well-known libraries do."""
+    live: list[Pair] = [([bos_id], 0.0)]
+    done: list[Pair] = []
+    while len(live[0][0]) < max_length and len(done) < beam_width:
+        rows = step(torch.tensor([tokens for tokens, _ in live])).log_softmax(dim=-1).tolist()
+        ranked = sorted(
+            (
+                ([*tokens, i], total + value)
+                for (tokens, total), row in zip(live, rows, strict=True)
+                for i, value in enumerate(row)
+            ),
+            key=lambda pair: -pair[1],
+        )
+        done += [
+            (tokens, length_normalised(total, len(tokens) - 1, length_penalty))
+            for tokens, total in ranked[:beam_width]
+            if tokens[-1] == eos_id
+        ]
+        live = [pair for pair in ranked if pair[0][-1] != eos_id][:beam_width]
+    if len(done) < beam_width:
+        done += [(t, length_normalised(total, len(t) - 1, length_penalty)) for t, total in live]
+    return sorted(done, key=lambda pair: pair[1], reverse=True)[:beam_width]
+
+
+@right("8.3")
+def with_padded_finished_beams(
+    step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
+) -> Any:
+    """Keep finished beams in the tensor: they can only be followed by end tokens, at no cost."""
+    prefixes, totals = torch.tensor([[bos_id]]), torch.zeros(1)
+    over = torch.zeros(1, dtype=torch.bool)
+    lengths = torch.zeros(1, dtype=torch.long)
+    for _ in range(max_length - 1):
+        rows = step(prefixes).float()
+        free = torch.full_like(rows, -math.inf)
+        free[:, eos_id] = 0.0
+        rows = torch.where(over[:, None], free, rows)
+        summed = (totals[:, None] + rows).flatten()
+        totals, index = summed.topk(min(beam_width, len(summed)))
+        parent, token = index // rows.shape[1], index % rows.shape[1]
+        prefixes = torch.cat([prefixes[parent], token[:, None]], dim=1)
+        lengths = lengths[parent] + (~over[parent]).long()
+        over = over[parent] | (token == eos_id)
+        if over.all():
+            break
+    pairs = [
+        (tokens[: length + 1], length_normalised(total, length, length_penalty))
+        for tokens, length, total in zip(
+            prefixes.tolist(), lengths.tolist(), totals.tolist(), strict=True
+        )
+    ]
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
+@space(
+    "8.4",
+    Turn(
+        "temperature-multiplied",
+        "temperature",
+        "You multiply by the temperature. A low temperature should make the distribution sharper: it "
+        "stands below the fraction bar.",
+    ),
+    Turn(
+        "temperature-ignored",
+        "temperature",
+        "The temperature changes nothing in your draws. It acts on the logits, before they become "
+        "probabilities: a factor on probabilities is lost again when they are made to sum to one.",
+    ),
+    Turn(
+        "temperature-after-the-nucleus",
+        "temperature",
+        "You choose the nucleus before the temperature has acted. The temperature comes first: the "
+        "nucleus is a matter of the probabilities that you draw from.",
+    ),
+    Turn(
+        "temperature-squared",
+        ALONE,
+        "The temperature acts twice in your draws. Divide the logits by it once.",
+    ),
+    Turn(
+        "top_k-ignored",
+        "top_k",
+        "top_k changes nothing in your draws. All but the k most probable tokens must be ruled out "
+        "before you draw.",
+    ),
+    Turn(
+        "top_k-one-too-few",
+        "top_k",
+        "You keep one token fewer than top_k. The k-th best is still in: look at your comparison or "
+        "at the end of your slice.",
+    ),
+    Turn(
+        "top_k-one-too-many",
+        "top_k",
+        "You keep one token more than top_k. Look at your comparison or at the end of your slice.",
+    ),
+    Turn(
+        "top_k-keeps-the-worst",
+        ALONE,
+        "You keep the k least probable tokens. Look at the direction of your sort.",
+    ),
+    Turn(
+        "top_k-of-all-rows",
+        ALONE,
+        "Your k best tokens are those of all rows together. Every row has its own best tokens: work "
+        "along the last axis only.",
+    ),
+    Turn(
+        "ruled-out-set-to-zero",
+        "fill",
+        "You set the logits of ruled-out tokens to zero. A logit of zero is not a probability of "
+        "zero: what does the softmax make of it?",
+    ),
+    Turn(
+        "top_p-ignored",
+        "top_p",
+        "top_p changes nothing in your draws. Tokens outside the nucleus must be ruled out before you "
+        "draw, and it is probabilities, not logits, whose sum reaches top_p.",
+    ),
+    Turn(
+        "top_p-ignored-beside-top_k",
+        "top_p",
+        "You use only one of top_k and top_p when both are given. First top_k acts, then top_p on "
+        "what is left.",
+    ),
+    Turn(
+        "nucleus-one-short",
+        "top_p",
+        "Your nucleus lacks the token with which the sum reaches top_p. Up to the token before it the "
+        "sum is still too small, so that token belongs in.",
+    ),
+    Turn(
+        "nucleus-can-be-empty",
+        "top_p",
+        "Your nucleus cuts the token with which the sum reaches top_p, and nothing is left when the "
+        "first token alone is above top_p. The most probable token is always in.",
+    ),
+    Turn(
+        "nucleus-one-too-many",
+        "top_p",
+        "Your nucleus has one token too many. It is complete with the first token that brings the sum "
+        "to top_p.",
+    ),
+    Turn(
+        "nucleus-not-sorted",
+        ALONE,
+        "You sum up the probabilities in the order of the vocabulary. The nucleus is made of the most "
+        "probable tokens: sort first.",
+    ),
+    Turn(
+        "nucleus-mask-not-put-back",
+        ALONE,
+        "You work out the nucleus in sorted order and apply it in the order of the vocabulary. Bring "
+        "the one to the order of the other first.",
+    ),
+    Turn(
+        "nucleus-of-the-worst",
+        ALONE,
+        "Your nucleus is made of the least probable tokens. Look at the direction of your sort.",
+    ),
+    Turn(
+        "nucleus-of-the-rest",
+        ALONE,
+        "Your nucleus holds the share 1 - top_p instead of top_p. Look at which side of the sum you "
+        "compare with.",
+    ),
+    Turn(
+        "top_p-as-a-threshold",
+        ALONE,
+        "You compare the probability of each token with top_p. It is the sum over the tokens, from "
+        "the most probable one on, that has to reach top_p.",
+    ),
+    Turn(
+        "nucleus-before-top_k",
+        "top_p",
+        "Your nucleus is that of the full distribution. top_k acts first, and the probabilities of "
+        "the tokens that it left sum to one again.",
+    ),
+    Turn(
+        "first-row-rules",
+        ALONE,
+        "All rows are ruled by the best tokens of the first one. Each row has its own.",
+    ),
+    Turn(
+        "most-probable-token",
+        "draw",
+        "You always take the most probable token. A token is drawn at random, each as often as its "
+        "probability says.",
+    ),
+    Turn(
+        "drawn-evenly",
+        ALONE,
+        "All tokens that are left come equally often in your draws. Each should come as often as its "
+        "probability says.",
+    ),
+    Turn(
+        "softmax-twice",
+        ALONE,
+        "You apply the softmax twice, so the distribution is much too flat. Either give logits to a "
+        "softmax or probabilities to the draw.",
+    ),
+    Turn(
+        "weights-are-not-probabilities",
+        ALONE,
+        "You draw with logits or log-probabilities as weights, and some are negative. Turn them into "
+        "probabilities first.",
+    ),
+    Turn(
+        "softmax-over-the-rows",
+        ALONE,
+        "Your softmax runs over the rows, not over the vocabulary. The probabilities of each row sum "
+        "to one along the last axis.",
+    ),
+    Turn(
+        "rank-returned",
+        "index",
+        "You return the place of the token in your sorted list. The caller needs the token itself: "
+        "look up which one stood at that place before you sorted.",
+    ),
+    Turn(
+        "one-draw-for-all-rows",
+        ALONE,
+        "You draw once and give the result to all rows. Every row has its own draw.",
+    ),
+    Turn(
+        "generator-ignored",
+        "generator",
+        "You do not use the generator. With a generator in the same state the same tokens should be "
+        "drawn again: pass it on to what draws.",
+    ),
+    Turn(
+        "always-the-same-seed",
+        ALONE,
+        "You set a seed yourself, so every call draws the same. The caller decides with the generator.",
+    ),
+    Turn(
+        "axis-left-over",
+        ALONE,
+        "Your result keeps an axis of size one for the vocabulary. One token is drawn per row, and "
+        "the axis goes away.",
+    ),
+    Turn(
+        "only-one-or-two-axes",
+        ALONE,
+        "Your draw fails when the logits have more than two axes. The vocabulary is the last axis, "
+        "and any number of axes may stand before it.",
+    ),
+    Turn(
+        "rows-flattened",
+        ALONE,
+        "Your result is flat. It has the axes of the logits, without the last one.",
+    ),
+    Turn(
+        "logits-changed",
+        ALONE,
+        "You change the logits of the caller in place. Work on a copy.",
+    ),
+    Turn(
+        "probabilities-returned",
+        ALONE,
+        "You return probabilities. What is wanted is one token per row, drawn from them.",
+    ),
+)
+def sample_token(on: On) -> Any:
+    def cut_top_k(scaled: Tensor, top_k: int) -> Tensor:
+        """Tell which of the sorted tokens go."""
+        places = torch.arange(scaled.shape[-1]).expand(scaled.shape)
+        if on("top_k-ignored"):
+            return places < 0
+        if on("top_k-keeps-the-worst"):
+            return places < scaled.shape[-1] - top_k
+        if on("top_k-of-all-rows"):
+            return scaled < torch.tensor(sorted(set(scaled.flatten().tolist()))[-top_k]).to(scaled)
+        return places >= top_k - on("top_k-one-too-few") + on("top_k-one-too-many")
+
+    def cut_top_p(full: Tensor, scaled: Tensor, order: Tensor, top_p: float) -> Tensor:
+        """Tell which of the sorted tokens are not in the nucleus."""
+        p = (full if on("nucleus-before-top_k") else scaled).softmax(dim=-1)
+        before = p.cumsum(dim=-1) - p
+        if on("nucleus-not-sorted"):
+            place = order.argsort(dim=-1)
+            plain = p.gather(-1, place)
+            before = (plain.cumsum(dim=-1) - plain).gather(-1, order)
+        if on("nucleus-of-the-worst"):
+            before = 1 - p.cumsum(dim=-1)
+        outside = before >= (1 - top_p if on("nucleus-of-the-rest") else top_p)
+        if on("nucleus-one-short") or on("nucleus-can-be-empty"):
+            outside = before + p > top_p
+        if on("nucleus-one-too-many"):
+            outside = outside.roll(1, dims=-1)
+        if on("top_p-as-a-threshold"):
+            outside = p < top_p
+        if on("nucleus-mask-not-put-back"):
+            outside = outside.gather(-1, order)
+        elif not on("nucleus-can-be-empty") and not on("nucleus-of-the-worst"):
+            outside[..., 0] = False
+        return outside
+
+    def draw(scaled: Tensor, generator: Any) -> Tensor:
+        if on("most-probable-token"):
+            return scaled.argmax(dim=-1)
+        p = scaled.softmax(dim=0 if on("softmax-over-the-rows") else -1)
+        if on("drawn-evenly"):
+            p = (p > 0).float()
+        if on("softmax-twice"):
+            p = p.softmax(dim=-1).masked_fill(p == 0, 0.0)
+        if on("weights-are-not-probabilities"):
+            p = scaled.log_softmax(dim=-1)
+        if not on("only-one-or-two-axes"):
+            p = p.reshape(-1, p.shape[-1])
+        if on("one-draw-for-all-rows"):
+            p = p[:1]
+        if on("generator-ignored"):
+            generator = None
+        if on("always-the-same-seed"):
+            generator = torch.Generator(p.device).manual_seed(0)
+        drawn = torch.multinomial(p, 1, generator=generator)
+        return drawn.expand(scaled.shape[:-1].numel(), 1).reshape(scaled.shape[:-1])
+
+    def block(
+        logits: Any,
+        temperature: float = 1.0,
+        top_k: Any = None,
+        top_p: Any = None,
+        generator: Any = None,
+    ) -> Any:
+        if on("logits-changed"):
+            logits.div_(temperature)
+            temperature = 1.0
+        if on("temperature-multiplied"):
+            temperature = 1 / temperature
+        if on("temperature-squared"):
+            temperature = temperature**2
+        if on("temperature-ignored"):
+            temperature = 1.0
+        late = temperature if on("temperature-after-the-nucleus") else 1.0
+        full, order = (logits / (temperature / late)).sort(dim=-1, descending=True, stable=True)
+        cut = torch.zeros_like(full, dtype=torch.bool)
+        if top_k is not None:
+            cut = cut_top_k(full, top_k)
+        scaled = full.masked_fill(cut, -math.inf)
+        only_one = on("top_p-ignored-beside-top_k") and top_k is not None
+        if top_p is not None and not on("top_p-ignored") and not only_one:
+            cut = cut | cut_top_p(full, scaled, order, top_p)
+        if on("first-row-rules"):
+            gone = cut.gather(-1, order.argsort(dim=-1)).reshape(-1, cut.shape[-1])[:1]
+            cut = gone.expand_as(cut.reshape(-1, cut.shape[-1])).reshape(cut.shape).gather(-1, order)
+        scaled = full.masked_fill(cut, 0.0 if on("ruled-out-set-to-zero") else -math.inf) / late
+        if on("probabilities-returned"):
+            return scaled.softmax(dim=-1).gather(-1, order.argsort(dim=-1))
+        rank = draw(scaled, generator)
+        token = rank if on("rank-returned") else order.gather(-1, rank.unsqueeze(-1)).squeeze(-1)
+        if on("rows-flattened"):
+            return token.reshape(-1)
+        return token.unsqueeze(-1) if on("axis-left-over") else token
+
+    return block
+
+
+@right("8.4")
+def with_gumbel_noise(
+    logits: Any, temperature: float = 1.0, top_k: Any = None, top_p: Any = None, generator: Any = None
+) -> Any:
+    logits = logits.double() / temperature
+    if top_k is not None:
+        logits = logits.where(logits >= logits.topk(top_k).values[..., -1:], -math.inf)
+    if top_p is not None:
+        p, order = logits.softmax(dim=-1).sort(dim=-1)
+        gone = torch.zeros_like(p, dtype=torch.bool).scatter(-1, order, p.cumsum(dim=-1) <= 1 - top_p)
+        gone = gone & (logits < logits.amax(dim=-1, keepdim=True))
+        logits = logits.masked_fill(gone, -math.inf)
+    noise = torch.rand(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
+    return (logits - (-noise.log()).log()).argmax(dim=-1)
+
+
+@right("8.4")
+def with_the_inverse_of_the_sum(
+    logits: Any, temperature: float = 1.0, top_k: Any = None, top_p: Any = None, generator: Any = None
+) -> Any:
+    p, order = F.softmax(logits.double() / temperature, dim=-1).sort(dim=-1, descending=True)
+    if top_k is not None:
+        p = torch.cat([p[..., :top_k], torch.zeros_like(p[..., top_k:])], dim=-1)
+        p = p / p.sum(dim=-1, keepdim=True)
+    if top_p is not None:
+        total = p.cumsum(dim=-1)
+        reached = (total >= top_p - 1e-12).int().argmax(dim=-1, keepdim=True)
+        p = p * (torch.arange(p.shape[-1], device=p.device) <= reached)
+    total = p.cumsum(dim=-1)
+    level = torch.rand(total.shape[:-1], generator=generator, device=p.device).unsqueeze(-1)
+    place = (total <= level * total[..., -1:]).sum(dim=-1, keepdim=True)
+    return order.gather(-1, place.clamp(max=p.shape[-1] - 1)).squeeze(-1)
+
+
+@right("8.4")
+def with_a_categorical(
+    logits: Any, temperature: float = 1.0, top_k: Any = None, top_p: Any = None, generator: Any = None
+) -> Any:
+    """Go through the rows one by one where something is to be ruled out."""
+    rows = (logits / temperature).reshape(-1, logits.shape[-1]).clone()
+    kinds, which = rows.unique(dim=0, return_inverse=True)
+    for row in kinds:
+        if top_k is not None:
+            row[row.argsort(descending=True)[top_k:]] = -math.inf
+        if top_p is not None:
+            p, total = row.softmax(dim=0), 0.0
+            for token in p.argsort(descending=True).tolist():
+                if total >= top_p:
+                    row[token] = -math.inf
+                total += float(p[token])
+    drawn = torch.multinomial(kinds.softmax(dim=-1)[which], 1, generator=generator)
+    return drawn.reshape(logits.shape[:-1])
+
+
+@space(
+    "8.5",
+    Turn(
+        "nothing-kept",
+        "keep",
+        "Each call sees only its own words. Keys and values of earlier words must be kept and put "
+        "before the new ones.",
+    ),
+    Turn(
+        "only-the-last-call-kept",
+        "keep",
+        "You keep only the keys and values of the last call. What is kept has to grow: store the old "
+        "ones and the new ones together.",
+    ),
+    Turn(
+        "only-the-first-call-kept",
+        "keep",
+        "What you keep stops growing after the first call. Store the joined keys and values again "
+        "each time.",
+    ),
+    Turn(
+        "keys-and-values-exchanged",
+        "keep",
+        "The kept keys are used as values, or the other way round. Look at what is stored under which "
+        "name.",
+    ),
+    Turn(
+        "keys-only",
+        ALONE,
+        "You keep the keys but not the values, so from the second call on there are fewer values than "
+        "weights. Both are needed again.",
+    ),
+    Turn(
+        "new-before-old",
+        "keep",
+        "You put the new keys and values before the old ones. Words stay in the order in which they "
+        "came: the new ones go to the end.",
+    ),
+    Turn(
+        "joined-along-the-heads",
+        ALONE,
+        "You join the old and the new keys along the wrong axis. It is the sequence that grows, and "
+        "once the heads are split that is not the second axis.",
+    ),
+    Turn(
+        "projected-twice",
+        ALONE,
+        "Kept keys and values go through their projection again at every call. Either keep the words "
+        "and project them each time, or keep what was projected.",
+    ),
+    Turn(
+        "appended-too-late",
+        ALONE,
+        "New words do not see themselves: you attend to what was kept before, and append afterwards. "
+        "A word may look at itself, so append first.",
+    ),
+    Turn(
+        "no-mask",
+        "mask",
+        "Words that come together in one call see each other in both directions. Among the new words "
+        "the order decides: the cache gives no mask of its own.",
+    ),
+    Turn(
+        "mask-only-on-the-first-call",
+        "mask",
+        "Your mask is missing when something is cached already. Several new words at once need it "
+        "then, too.",
+    ),
+    Turn(
+        "mask-from-the-top",
+        "mask",
+        "New words see the first words instead of all earlier ones: you took the mask's rows from the "
+        "top. The new words are the last rows of the full mask.",
+    ),
+    Turn(
+        "mask-of-the-new-words-only",
+        "mask",
+        "Your mask has no columns for the cached words. The new words may see all of them, and among "
+        "themselves only what came before.",
+    ),
+    Turn(
+        "one-word-too-few",
+        "mask",
+        "Your position is off by one: a word does not see itself. The mask's diagonal belongs in.",
+    ),
+    Turn(
+        "one-word-too-many",
+        "mask",
+        "Your position is off by one: a word sees the next one of its call. Look at where the mask's "
+        "rows start.",
+    ),
+    Turn(
+        "cache-not-seen",
+        ALONE,
+        "Your mask hides the cached words from the new ones. Everything that was kept is earlier, so "
+        "all of it may be seen.",
+    ),
+    Turn(
+        "mask-inverted",
+        ALONE,
+        "Your mask hides what came before and shows what comes later. True means that a word may be "
+        "seen.",
+    ),
+    Turn(
+        "passed-mask-used",
+        "mask",
+        "You use the mask that was passed instead of your own. It is there so that this block can "
+        "stand in the place of another; what may be seen follows from the order alone.",
+    ),
+    Turn(
+        "query-for-all",
+        "inputs",
+        "You project the query three times. Keys come from the key and values from the value.",
+    ),
+    Turn(
+        "key-for-value",
+        ALONE,
+        "You project the key for the values too. The three inputs may differ.",
+    ),
+    Turn(
+        "w_q-for-keys",
+        "projection",
+        "The keys go through the projection of the queries. Each of the three has its own.",
+    ),
+    Turn(
+        "w_k-for-values",
+        ALONE,
+        "The values go through the projection of the keys. Each of the three has its own.",
+    ),
+    Turn(
+        "keys-not-projected",
+        ALONE,
+        "The keys are not projected before they are kept. Only the query is, so the two do not fit "
+        "each other.",
+    ),
+    Turn(
+        "w_o-missing",
+        "output",
+        "The last projection is missing. It mixes what the heads found.",
+    ),
+    Turn(
+        "merged-by-a-reshape",
+        "output",
+        "The heads are merged by a plain reshape, so numbers of different words are mixed. Bring the "
+        "words before the heads first.",
+    ),
+    Turn(
+        "no-heads",
+        "heads",
+        "You attend with one wide head. Split queries, keys and values into the heads of the "
+        "attention.",
+    ),
+    Turn(
+        "split-by-a-reshape",
+        ALONE,
+        "The heads are split by a plain reshape, so words are mixed. First cut the last axis, then "
+        "move the heads.",
+    ),
+    Turn(
+        "no-scale",
+        "scale",
+        "Your scores are not divided by the root of the head's width. The full pass does so.",
+    ),
+    Turn(
+        "scaled-by-d_model",
+        ALONE,
+        "You scale by the width of the model. It is the width of one head that counts.",
+    ),
+    Turn(
+        "weights-averaged",
+        ALONE,
+        "You return the mean of the weights over the heads. Every head's weights are asked for.",
+    ),
+    Turn(
+        "only-the-output",
+        ALONE,
+        "You return the output only. The weights of the new words come with it.",
+    ),
+    Turn(
+        "weights-first",
+        ALONE,
+        "Output and weights have changed places. The output comes first.",
+    ),
+    Turn(
+        "all-words-answered",
+        ALONE,
+        "You return outputs for the cached words too. Only the new words ask.",
+    ),
+    Turn(
+        "only-the-last-word-answered",
+        ALONE,
+        "You return the output of the last new word only. All words of a call get an answer.",
+    ),
+    Turn(
+        "gradient-cut",
+        "gradient",
+        "No gradient gets through: the result is cut off by no_grad, detach or the like. This block "
+        "must be usable in training too.",
+    ),
+    Turn(
+        "cache-shared",
+        ALONE,
+        "What one cache keeps shows up in another one. Keys and values belong to the instance, not to "
+        "the class or to the attention it was made from.",
+    ),
+)
+def cached_attention(on: On) -> Any:
+    class Cached(CachedAttention):
+        def join(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+            store: Any = self.attention if on("cache-shared") else self
+            past = None if on("nothing-kept") else getattr(store, "kept", None)
+            new = (k, v)
+            if past is not None:
+                if on("projected-twice"):
+                    old_k, old_v = (merge_heads(old) for old in past)
+                    n_heads = self.attention.n_heads
+                    past = (
+                        split_heads(self.attention.w_k(old_k), n_heads),
+                        split_heads(self.attention.w_v(old_v), n_heads),
+                    )
+                old_k, old_v = reversed(past) if on("keys-and-values-exchanged") else past
+                axis = 1 if on("joined-along-the-heads") else -2
+                pairs = [(k, old_k), (v, old_v)] if on("new-before-old") else [(old_k, k), (old_v, v)]
+                k, v = (torch.cat(pair, dim=axis) for pair in pairs)
+                if on("keys-only"):
+                    v = new[1]
+            if not (on("only-the-first-call-kept") and past is not None):
+                store.__dict__["kept"] = new if on("only-the-last-call-kept") else (k, v)
+            if on("appended-too-late") and past is not None:
+                return old_k, old_v
+            return k, v
+
+        def allowed(self, new: int, total: int, mask: Any) -> Any:
+            full, past = causal_mask(total), total - new
+            if on("no-mask") or (on("mask-only-on-the-first-call") and past):
+                return None
+            if on("appended-too-late") and past > 0:
+                return causal_mask(total + new)[-new:, :total]
+            if on("passed-mask-used") and mask is not None:
+                return mask
+            if on("mask-from-the-top"):
+                return full[:new]
+            if on("mask-of-the-new-words-only"):
+                return causal_mask(new)
+            if on("one-word-too-few"):
+                return torch.ones(new, total).tril(past - 1).bool()
+            if on("one-word-too-many"):
+                return torch.ones(new, total).tril(past + 1).bool()
+            if on("cache-not-seen"):
+                return full[-new:].triu(past - new + 1) & (torch.arange(total) >= past)
+            return ~full[-new:] if on("mask-inverted") else full[-new:]
+
+        def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not on("gradient-cut")):
+                return self.answer(query, key, value, mask)
+
+        def answer(self, query: Any, key: Any, value: Any, mask: Any) -> Any:
+            inner = self.attention
+            if on("query-for-all"):
+                key = value = query
+            if on("key-for-value"):
+                value = key
+            if on("all-words-answered"):
+                query = torch.cat([*self.__dict__.get("asked", []), query], dim=1)
+                self.__dict__["asked"] = [query]
+
+            def split(x: Tensor) -> Tensor:
+                heads = 1 if on("no-heads") else inner.n_heads
+                if on("split-by-a-reshape"):
+                    return x.reshape(x.shape[0], heads, x.shape[1], -1)
+                return split_heads(x, heads)
+
+            q = split(inner.w_q(query))
+            k = split(
+                key
+                if on("keys-not-projected")
+                else (inner.w_q if on("w_q-for-keys") else inner.w_k)(key)
+            )
+            v = split((inner.w_k if on("w_k-for-values") else inner.w_v)(value))
+            k, v = self.join(k, v)
+            if on("no-scale"):
+                q = q * math.sqrt(q.shape[-1])
+            if on("scaled-by-d_model"):
+                q = q * math.sqrt(q.shape[-1] / query.shape[-1])
+            visible = self.allowed(q.shape[-2], k.shape[-2], mask)
+            output, weights = scaled_dot_product_attention(q, k, v, visible)
+            if on("merged-by-a-reshape"):
+                output = output.reshape(query.shape[0], query.shape[1], -1)
+            else:
+                output = merge_heads(output)
+            output = output if on("w_o-missing") else inner.w_o(output)
+            if on("weights-averaged"):
+                weights = weights.mean(dim=1)
+            if on("only-the-last-word-answered"):
+                output, weights = output[:, -1:], weights[:, :, -1:]
+            if on("only-the-output"):
+                return output
+            return (weights, output) if on("weights-first") else (output, weights)
+
+    return Cached
+
+
+@right("8.5")
+class KeepsWords(CachedAttention):
+    """Keep the inputs and run the full pass again."""
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        if self.keys is not None and self.values is not None:
+            key = torch.cat([self.keys, key], dim=1)
+            value = torch.cat([self.values, value], dim=1)
+        self.keys, self.values = key, value
+        new, total = query.shape[1], key.shape[1]
+        places = torch.arange(total, device=query.device)
+        return self.attention(query, key, value, places <= places[total - new :, None])
+
+
+@right("8.5")
+class KeepsProjections(CachedAttention):
+    """Keep the projections before the heads are split, and use the built-in attention."""
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        inner = self.attention
+        k, v = inner.w_k(key), inner.w_v(value)
+        if self.keys is not None and self.values is not None:
+            k, v = torch.cat([self.keys, k], dim=1), torch.cat([self.values, v], dim=1)
+        self.keys, self.values = k, v
+        q, k, v = (split_heads(x, inner.n_heads) for x in (inner.w_q(query), k, v))
+        new, total = q.shape[-2], k.shape[-2]
+        hidden = torch.ones(new, total, device=q.device).triu(total - new + 1).bool()
+        output = F.scaled_dot_product_attention(q, k, v, attn_mask=~hidden)
+        bias = torch.zeros(new, total, dtype=q.dtype, device=q.device).masked_fill(hidden, -math.inf)
+        weights = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]) + bias).softmax(dim=-1)
+        return inner.w_o(output.transpose(1, 2).flatten(2)), weights
+
+
+@right("8.5")
+class KeepsListsOfWords(CachedAttention):
+    """Go word by word, with keys and values in lists, and einsum."""
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        inner = self.attention
+        past: list[tuple[Tensor, Tensor]] = self.__dict__.setdefault("past", [])
+        q, k, v = (
+            x.unflatten(-1, (inner.n_heads, -1))
+            for x in (inner.w_q(query), inner.w_k(key), inner.w_v(value))
+        )
+        outputs, weights = [], []
+        total = len(past) + q.shape[1]
+        for i in range(q.shape[1]):
+            past.append((k[:, i], v[:, i]))
+            keys = torch.stack([old for old, _ in past], dim=1)
+            values = torch.stack([old for _, old in past], dim=1)
+            scores = torch.einsum("bhd,bthd->bht", q[:, i], keys) * q.shape[-1] ** -0.5
+            share = scores.softmax(dim=-1)
+            outputs.append(torch.einsum("bht,bthd->bhd", share, values).flatten(1))
+            weights.append(F.pad(share, (0, total - share.shape[-1])))
+        return inner.w_o(torch.stack(outputs, dim=1)), torch.stack(weights, dim=2)
