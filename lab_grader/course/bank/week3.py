@@ -52,6 +52,12 @@ from lab_transformer import attention as reference
         "the d that is passed in.",
     ),
     Turn(
+        "d-fixed-at-512",
+        ALONE,
+        "Your result is near 512 for any d: the width of a whole model is written into the function. "
+        "Use the d that is passed in.",
+    ),
+    Turn(
         "samples-ignored",
         "sizes",
         "The number of pairs you draw is not the number asked for: with few samples your estimates "
@@ -150,6 +156,8 @@ def dot_product_variance(on: On) -> Any:
         if on("seed-fixed-inside"):
             source = torch.Generator(generator.device).manual_seed(0)
         shape = 1000 if on("samples-ignored") else samples, 64 if on("d-fixed") else d
+        if on("d-fixed-at-512"):
+            shape = samples, 512
         draw = torch.rand if on("uniform-numbers") else torch.randn
         q = draw(shape, generator=source, device=generator.device)
         k = q if on("one-vector-for-both") else draw(shape, generator=source, device=generator.device)
@@ -231,6 +239,12 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "scale",
         "You scale the weights, after the softmax. By then the scores have saturated already, and the "
         "weights no longer sum to one: scale what goes into the softmax.",
+    ),
+    Turn(
+        "multiplied-by-d_k",
+        ALONE,
+        "You multiply the scores by the width of the keys. Scaling is there to bring large scores "
+        "down, and this makes them larger still.",
     ),
     Turn(
         "scaled-by-sequence-length",
@@ -351,6 +365,18 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         ALONE,
         "Your weights are exponentials that nobody divided by their sum, so they do not sum to one "
         "for a query.",
+    ),
+    Turn(
+        "divided-by-the-sum",
+        ALONE,
+        "You divide the scores by their sum. Scores can be negative and their sum near zero, so these "
+        "are no weights: softmax makes them positive first.",
+    ),
+    Turn(
+        "distance-not-product",
+        ALONE,
+        "Your scores come from the distance between query and key. The formula takes their dot "
+        "product, which also grows with the length of the vectors.",
     ),
     Turn(
         "softmax-twice",
@@ -517,6 +543,12 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "The second result should be the weights, after the softmax. You return the scores before it.",
     ),
     Turn(
+        "weights-without-mask",
+        ALONE,
+        "Your output is right, but the weights you return know nothing of the mask. Return the "
+        "weights that made the output.",
+    ),
+    Turn(
         "scores-times-values",
         ALONE,
         "Your weights are right, but the output is made with the scores. It is the weights that weigh "
@@ -612,6 +644,7 @@ def scaled_dot_product_attention(on: On) -> Any:
             ("no-scale", 1.0),
             ("scaled-by-d_k", width**2),
             ("multiplied-by-root", 1 / width),
+            ("multiplied-by-d_k", 1 / width**2),
             ("scaled-after-softmax", 1.0),
             ("scaled-by-sequence-length", k.shape[-2]),
             ("scaled-by-query-length", q.shape[-2]),
@@ -628,6 +661,8 @@ def scaled_dot_product_attention(on: On) -> Any:
         return math.sqrt(width)
 
     def products(q: Any, k: Any) -> Any:
+        if on("distance-not-product"):
+            return -(q.unsqueeze(-2) - k.unsqueeze(-3)).norm(dim=-1)
         if on("keys-not-transposed"):
             return q @ k
         if on("all-axes-reversed"):
@@ -678,6 +713,8 @@ def scaled_dot_product_attention(on: On) -> Any:
             return scores.flatten(-2).softmax(dim=-1).unflatten(-1, scores.shape[-2:])
         if on("sigmoid"):
             return scores.sigmoid()
+        if on("divided-by-the-sum"):
+            return scores / scores.sum(dim=-1, keepdim=True)
         if on("not-normalised"):
             return (scores - scores.amax(dim=-1, keepdim=True)).exp()
         if on("softmax-twice"):
@@ -747,6 +784,8 @@ def scaled_dot_product_attention(on: On) -> Any:
         output = weighing.to(v.dtype) @ (k if on("keys-instead-of-values") else v)
         if on("nan-left-in-weights"):
             weights = dirty
+        if on("weights-without-mask"):
+            weights = (q @ k.mT / root).softmax(dim=-1)
         return output, scores if on("scores-returned-for-weights") else weights
 
     def block(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
@@ -836,6 +875,12 @@ def with_the_lowest_number_and_zeroed_weights(q: Any, k: Any, v: Any, mask: Any 
         "You reshape straight to (heads, seq, d_head). The numbers then fill up the new axes in their "
         "old order, and every head gets pieces of different words. Cut each word first, then move the "
         "heads.",
+    ),
+    Turn(
+        "heads-poured-first",
+        ALONE,
+        "You reshape straight to a first axis of heads, so the heads get pieces of different words "
+        "and sentences. Cut each word first, then move the heads in front of the words.",
     ),
     Turn(
         "words-mixed-by-transpose",
@@ -1023,6 +1068,8 @@ def split_heads(on: On) -> Any:
             return x.reshape(x.size(0), x.size(1), n_heads, -1).transpose(1, 2)
         if on("heads-always-second"):
             return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
+        if on("heads-poured-first"):
+            return x.reshape(n_heads, *x.shape[:-1], -1)
         if on("list-of-heads"):
             return list(x.chunk(n_heads, dim=-1))
         if on("nothing-returned"):
@@ -1166,6 +1213,24 @@ def with_a_product(x: Any, n_heads: int) -> Any:
         "the width of a head become one axis.",
     ),
     Turn(
+        "heads-not-moved",
+        ALONE,
+        "You join the words of each head instead of the heads of each word. First bring the parts of "
+        "each word together, then join them.",
+    ),
+    Turn(
+        "batch-side-by-side",
+        ALONE,
+        "You walk over the first axis and put sentences side by side. It is the heads that belong "
+        "side by side, the third axis from the end.",
+    ),
+    Turn(
+        "only-four-axes-sized",
+        ALONE,
+        "You count the axes of x from the front, as if there were always four. There may be no batch, "
+        "or several leading axes: count from the end.",
+    ),
+    Turn(
         "batch-joined",
         ALONE,
         "You join too many axes: sentences of a batch run into each other. Only the heads and the "
@@ -1235,6 +1300,12 @@ def merge_heads(on: On) -> Any:
             return x.transpose(1, 2).flatten(2)
         if on("heads-always-second"):
             return torch.cat(x.unbind(dim=1), dim=-1)
+        if on("only-four-axes-sized"):
+            return x.transpose(1, 2).reshape(x.shape[0], -1, x.shape[1] * x.shape[3])
+        if on("heads-not-moved"):
+            return x.flatten(-2)
+        if on("batch-side-by-side"):
+            return torch.cat(list(x), dim=-1)
         if on("sequence-flattened"):
             return x.transpose(-3, -2).flatten(1)
         if on("batch-joined"):
@@ -1507,6 +1578,18 @@ def by_products(x: Any) -> Any:
         "shares out its own attention among the keys.",
     ),
     Turn(
+        "mask-after-softmax",
+        ALONE,
+        "You apply the mask after the softmax. Hidden keys had their share by then, so the weights of "
+        "the others sum to less than one; your scaled_dot_product_attention hides the scores.",
+    ),
+    Turn(
+        "masked-scores-are-zero",
+        ALONE,
+        "You set masked scores to zero, or nearly. Zero is an ordinary score, and masked keys keep a "
+        "share; your scaled_dot_product_attention hides them for certain.",
+    ),
+    Turn(
         "results-swapped",
         "result",
         "You return the weights first and the output second. The signature asks for the output first.",
@@ -1525,6 +1608,12 @@ def by_products(x: Any) -> Any:
         "weights-summed",
         ALONE,
         "You return the sum of the heads' weights. Every head's own weights are asked for.",
+    ),
+    Turn(
+        "weights-averaged-in-one-head",
+        ALONE,
+        "You return the mean of the heads' weights, as if there were one head. Every head's own "
+        "weights are asked for.",
     ),
     Turn(
         "softmax-of-output",
@@ -1581,6 +1670,8 @@ def MultiHeadAttention(on: On) -> Any:
         "finite-fill",
         "softmax-over-queries",
         "softmax-over-heads",
+        "mask-after-softmax",
+        "masked-scores-are-zero",
         "dropout-of-weights",
         "weights-cut-from-gradient",
     )
@@ -1637,12 +1728,15 @@ def MultiHeadAttention(on: On) -> Any:
 
     def attend_anew(q: Any, k: Any, v: Any, mask: Any) -> Any:
         scores = q @ k.mT / math.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -1e9 if on("finite-fill") else -math.inf)
+        if mask is not None and not on("mask-after-softmax"):
+            fill = -1e9 if on("finite-fill") else -math.inf
+            scores = scores.masked_fill(~mask, 0.0 if on("masked-scores-are-zero") else fill)
         dim = -2 if on("softmax-over-queries") else -1
         weights = scores.softmax(dim=-3 if on("softmax-over-heads") else dim)
         if not on("nan-on-masked-row"):
             weights = weights.nan_to_num()
+        if on("mask-after-softmax") and mask is not None:
+            weights = weights * mask
         if on("dropout-of-weights"):
             weights = F.dropout(weights, 0.1)
         return (weights.detach() if on("weights-cut-from-gradient") else weights) @ v, weights
@@ -1703,6 +1797,8 @@ def MultiHeadAttention(on: On) -> Any:
                 output, weights = output.detach(), weights.detach()
             if on("nothing-returned"):
                 return None
+            if on("weights-averaged-in-one-head"):
+                weights = weights.mean(dim=-3, keepdim=True)
             if on("weights-summed"):
                 weights = weights.sum(dim=-3)
             if on("weights-averaged"):
