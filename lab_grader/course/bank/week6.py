@@ -34,18 +34,6 @@ NUMBERS = (
         "True where one may look; what happens to the scores is decided where the softmax is.",
     ),
     Turn(
-        "short-integers",
-        ALONE,
-        "Your mask holds integers. A mask of this course is boolean, True where one may look: `~` of "
-        "an integer is not what you want, and indexing with integers means something else.",
-    ),
-    Turn(
-        "bytes",
-        ALONE,
-        "Your mask holds integers. A mask of this course is boolean, True where one may look: `~` of "
-        "an integer is not what you want, and indexing with integers means something else.",
-    ),
-    Turn(
         "zero-times-infinity",
         ALONE,
         "Your mask has NaN in it: zero times infinity is not zero. And a mask of this course is "
@@ -59,10 +47,6 @@ def _as_numbers(on: On, mask: Any) -> Any:
         return mask.float()
     if on("integers"):
         return mask.long()
-    if on("short-integers"):
-        return mask.int()
-    if on("bytes"):
-        return mask.byte()
     if on("zero-times-infinity"):
         return (~mask).float() * -math.inf
     if on("zeros-and-minus-infinity"):
@@ -221,6 +205,12 @@ def causal_by_running_sum(length: int) -> Any:
         "compare with the id that is given.",
     ),
     Turn(
+        "zero-hidden-too",
+        ALONE,
+        "You hide token 0 besides the padding. Where padding has another id, 0 is a word; compare "
+        "with the id that is given and nothing else.",
+    ),
+    Turn(
         "greater-than-padding",
         "content",
         "You allow ids greater than pad_id only. Ids have no order that matters: a word may well have "
@@ -286,6 +276,12 @@ def causal_by_running_sum(length: int) -> Any:
         "to be hidden, and the axis of the queries stays of size one.",
     ),
     Turn(
+        "rows-of-a-square-hidden",
+        ALONE,
+        "You build a whole square and hide the rows of padding in it: what padding looks at. What has "
+        "to go are columns, and the axis of the queries stays of size one.",
+    ),
+    Turn(
         "spread-over-queries",
         ALONE,
         "You repeat the mask for every query, as if there were as many queries as keys. In "
@@ -306,6 +302,8 @@ def padding_mask(on: On) -> Any:
             real = ~real
         if on("zero-taken-for-padding"):
             real = tokens != 0
+        if on("zero-hidden-too"):
+            real = real & (tokens != 0)
         if on("greater-than-padding"):
             real = tokens > pad_id
         if on("nothing-hidden"):
@@ -331,6 +329,8 @@ def padding_mask(on: On) -> Any:
             mask = real[None, None]
         if on("rows-and-columns-hidden"):
             mask = mask & mask.mT
+        if on("rows-of-a-square-hidden"):
+            mask = mask.mT.expand(-1, -1, -1, tokens.shape[1])
         if on("spread-over-queries"):
             mask = mask.expand(-1, -1, tokens.shape[1], -1)
         return _as_numbers(on, mask)
@@ -499,6 +499,19 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "of them, and then dim means another axis or none at all.",
     ),
     Turn(
+        "full-masks-only",
+        ALONE,
+        "You index the scores with the mask, which works only where both have the same shape. A mask "
+        "may be smaller and broadcast: bring it to the shape of the scores first, or use an operation "
+        "that broadcasts.",
+    ),
+    Turn(
+        "all-rows-zeroed",
+        ALONE,
+        "As soon as one row has nothing allowed, all weights of the batch become zero. Only that row "
+        "should.",
+    ),
+    Turn(
         "dim-ignored",
         "axis",
         "Your softmax always runs over the last axis. The argument dim says which one to take.",
@@ -527,6 +540,27 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "softmax",
         "You subtract one maximum of the whole tensor. Rows far below it vanish to zero, and their "
         "division gives NaN. Each row needs the maximum of its own allowed scores.",
+    ),
+    Turn(
+        "no-maximum-guarded",
+        ALONE,
+        "You exponentiate the scores as they are. At scores of a thousand exp overflows, and at minus "
+        "a thousand all of a row vanishes; keeping the division from failing does not bring it back. "
+        "Take the row's largest allowed score off first.",
+    ),
+    Turn(
+        "one-maximum-for-all-guarded",
+        ALONE,
+        "You subtract one maximum of the whole tensor. Rows far below it vanish to zero, and keeping "
+        "the division from failing does not bring them back. Each row needs the maximum of its own "
+        "allowed scores.",
+    ),
+    Turn(
+        "one-maximum-and-hidden-scores",
+        ALONE,
+        "You subtract one maximum of the whole tensor, hidden scores included, and take the hidden "
+        "ones out afterwards. Rows far below it vanish to zero. Hide first, and give each row the "
+        "maximum of its own allowed scores.",
     ),
     Turn(
         "not-normalised",
@@ -584,6 +618,8 @@ def masked_softmax(on: On) -> Any:
             dim = 0
         if on("through-numpy"):
             scores = torch.from_numpy(scores.numpy())
+        if on("full-masks-only"):
+            scores[~mask].sum()
         given, mask = mask, mask.expand_as(scores)
         if on("scores-overwritten"):
             scores[~mask] = -math.inf
@@ -595,6 +631,8 @@ def masked_softmax(on: On) -> Any:
             some = mask.all(dim=dim, keepdim=True)
         if on("empty-rows-along-the-last-axis"):
             some = mask.any(dim=-1, keepdim=True)
+        if on("all-rows-zeroed"):
+            some = some.all()
         if on("mask-not-expanded"):
             some = given.any(dim=dim, keepdim=True)
         even = 1 / scores.shape[dim] if on("empty-row-spread-evenly") else 0.0
@@ -624,6 +662,7 @@ def _filled(on: On, scores: Any, mask: Any) -> Any:
     after = (
         "mask-ignored",
         "exponentials-times-mask",
+        "one-maximum-and-hidden-scores",
         "zero-after-softmax",
         "renormalised-after-softmax",
         "minus-infinity-after-softmax",
@@ -638,9 +677,14 @@ def _softmax(on: On, scores: Any, dim: int) -> Any:
         return torch.log_softmax(scores, dim=dim)
     if on("exponentials-times-mask"):
         return scores.exp()
-    if on("no-maximum") or on("one-maximum-for-all"):
-        raised = (scores - scores.max()).exp() if on("one-maximum-for-all") else scores.exp()
-        return raised / raised.sum(dim=dim, keepdim=True)
+    plain = on("no-maximum") or on("no-maximum-guarded")
+    if plain or on("one-maximum-for-all") or on("one-maximum-for-all-guarded"):
+        raised = (scores if plain else scores - scores.max()).exp()
+        total = raised.sum(dim=dim, keepdim=True)
+        guarded = on("no-maximum-guarded") or on("one-maximum-for-all-guarded")
+        return raised / (total.clamp(min=1e-300) if guarded else total)
+    if on("one-maximum-and-hidden-scores"):
+        return (scores - scores.max()).exp()
     if on("not-normalised"):
         return scores.exp()
     return torch.softmax(scores, dim=dim)
@@ -650,7 +694,12 @@ def _mask_weights(on: On, weights: Any, mask: Any, dim: int) -> Any:
     zeroed = ("zero-after-softmax", "finite-fill-then-zeroed", "lowest-finite-fill-then-zeroed")
     if any(map(on, zeroed)):
         return weights * mask
-    if on("renormalised-after-softmax") or on("exponentials-times-mask"):
+    divided = (
+        "renormalised-after-softmax",
+        "exponentials-times-mask",
+        "one-maximum-and-hidden-scores",
+    )
+    if any(map(on, divided)):
         weights = weights * mask
         total = weights.sum(dim=dim, keepdim=True)
         return weights / (total if on("empty-row-not-zeroed") else total.clamp(min=1e-12))
@@ -763,6 +812,12 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         "Input and target must have the same length.",
     ),
     Turn(
+        "first-word-cut-off",
+        ALONE,
+        "You return the targets without their first word. The start token comes in at the front and "
+        "the last word goes out, so that input and target have the same length.",
+    ),
+    Turn(
         "zero-as-start-token",
         "start",
         "Your sentences begin with 0, whatever bos_id says. The first input is the start token that "
@@ -785,6 +840,18 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         "axes",
         "Your code counts axes from the front and holds for (batch, seq) only. A single sentence, or "
         "one more axis in front, should work too: count from the end.",
+    ),
+    Turn(
+        "single-sentences-only",
+        ALONE,
+        "Your code holds for a single sentence only. With a batch in front, every sentence needs its "
+        "own start token: count axes from the end, the sequence is the last one.",
+    ),
+    Turn(
+        "overlapping-copy",
+        ALONE,
+        "You copy words within one tensor, onto places that are still to be read, and torch refuses "
+        "it. Read from the untouched targets and write into a tensor of its own.",
     ),
     Turn(
         "floating-point",
@@ -813,6 +880,12 @@ def shift_right(on: On) -> Any:
             # What slices along axis 1 do: fail on a sentence, cut the wrong axis of nested batches.
             start = torch.full_like(targets[:, :1], bos_id)
             return torch.cat([start, targets[:, :-1]], dim=1)
+        if on("single-sentences-only"):
+            return torch.cat([torch.tensor([bos_id]), targets[:-1]])
+        if on("overlapping-copy"):
+            targets[..., 1:] = targets[..., :-1]
+            targets[..., 0] = bos_id
+            return targets
         start = torch.full_like(targets[..., :1], bos_id)
         if on("first-word-repeated"):
             start = targets[..., :1]
@@ -849,6 +922,8 @@ def _shifted(on: On, targets: Any, start: Any) -> Any:
         return targets.clone()
     if on("nothing-dropped"):
         return torch.cat([start, targets], dim=-1)
+    if on("first-word-cut-off"):
+        return targets[..., 1:]
     if on("nothing-put-in-front"):
         return targets[..., :-1]
     return torch.cat([start, targets[..., :-1]], dim=-1)
@@ -908,6 +983,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "would then count more than one in a long sentence; every word of the batch counts the same.",
     ),
     Turn(
+        "one-word-too-many",
+        ALONE,
+        "You divide by one more than the number of words. What keeps a batch without words from "
+        "dividing by zero must not change the others.",
+    ),
+    Turn(
         "loss-per-token",
         ALONE,
         "You return one loss for every token. One number is asked for: the mean over all words.",
@@ -935,6 +1016,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "padding",
         "Padding counts as a word to be predicted in your loss: pad_id makes no difference. The model "
         "would be praised for writing padding.",
+    ),
+    Turn(
+        "stand-in-counted",
+        ALONE,
+        "You put another token in the place of padding and then count it as a word. Those places must "
+        "go, from the sum and from the number that it is divided by.",
     ),
     Turn(
         "zero-taken-for-padding",
@@ -989,6 +1076,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "should be spread over the vocabulary.",
     ),
     Turn(
+        "always-smoothed",
+        ALONE,
+        "You smooth by 0.1 whatever the argument smoothing says. Take what is given; without it there "
+        "is no smoothing.",
+    ),
+    Turn(
         "spread-over-the-others",
         "smoothing",
         "You spread the smoothing over all words but the target. Here, as in torch, the target gets "
@@ -999,6 +1092,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "smoothing",
         "You leave both the target and the padding token out when you spread the smoothing. Here, as "
         "in torch, every entry of the vocabulary gets the same share.",
+    ),
+    Turn(
+        "divided-by-one-word-less",
+        "smoothing",
+        "You sum over the whole vocabulary and divide by one word less. Here, as in torch, the target "
+        "gets its even share too: every word gets smoothing over the number of all words.",
     ),
     Turn(
         "target-keeps-everything",
@@ -1042,6 +1141,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "included. Both parts are means over words only.",
     ),
     Turn(
+        "axis-not-squeezed",
+        ALONE,
+        "The looked-up probabilities still have an axis of size one at the end. Put together with a "
+        "tensor without it, positions meet sentences, or each other. Look at both shapes.",
+    ),
+    Turn(
         "sign-forgotten",
         "log",
         "Your loss is negative: training would make it worse. The loss is minus the log of the "
@@ -1055,7 +1160,7 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
     ),
     Turn(
         "no-log",
-        ALONE,
+        "log",
         "You average probabilities, not their logarithms. The loss is minus the log of the "
         "probability of the target.",
     ),
@@ -1103,14 +1208,8 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
     Turn(
         "batches-only",
         "axes",
-        "Your code takes logits apart into (batch, seq, vocab). A single sentence, or one more axis "
-        "in front, should work too.",
-    ),
-    Turn(
-        "classes-on-axis-one",
-        "axes",
-        "You move the vocabulary to axis 1, which fits (batch, seq, vocab) only. A single sentence, "
-        "or one more axis in front, should work too.",
+        "Your code fits logits of the axes (batch, seq, vocab) only. A single sentence, or one more "
+        "axis in front, should work too.",
     ),
     Turn(
         "contiguous-only",
@@ -1123,6 +1222,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         ALONE,
         "Your loss is a new tensor, cut off from the logits (item, detach, numpy): nothing can be "
         "learned from it. Compute with the tensors that you were given.",
+    ),
+    Turn(
+        "made-from-a-number",
+        ALONE,
+        "You make a new tensor from a plain number. It is cut off from the logits, so nothing can be "
+        "learned from it, and it has forgotten their dtype. Return what you computed.",
     ),
     Turn(
         "through-numpy",
@@ -1152,8 +1257,6 @@ def sequence_loss(on: On) -> Any:
     def block(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
         if on("batches-only"):
             _, _, _ = logits.shape
-        if on("classes-on-axis-one"):
-            logits = logits.transpose(1, 2).transpose(1, 2)
         if on("contiguous-only"):
             logits.view(-1, logits.shape[-1])
         if on("detached"):
@@ -1162,6 +1265,10 @@ def sequence_loss(on: On) -> Any:
             logits = torch.from_numpy(logits.numpy())
         if on("always-float32"):
             logits = logits.float()
+        if on("made-from-a-number"):
+            logits = logits.detach().float()
+        if on("always-smoothed"):
+            smoothing = 0.1
         if on("first-token-left-out"):
             logits, targets = logits[..., 1:, :], targets[..., 1:]
         if on("last-token-left-out"):
@@ -1183,7 +1290,7 @@ def sequence_loss(on: On) -> Any:
         if on("targets-overwritten"):
             targets.masked_fill_(~real, 0)
         losses = _losses(on, _log_probabilities(on, logits), chosen, pad_id, smoothing, real)
-        losses = losses.where(real, 0.0)
+        losses = losses.where(real, 0.0) if not on("stand-in-counted") else losses
         if on("sign-forgotten"):
             losses = -losses
         loss = _mean(on, losses, real)
@@ -1212,9 +1319,13 @@ def _log_probabilities(on: On, logits: Any) -> Any:
 def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real: Any) -> Any:
     vocab = logs.shape[-1]
     target = -logs.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    if on("axis-not-squeezed"):
+        return (1 - smoothing) * target[..., None] - smoothing * logs.mean(dim=-1)
     if not smoothing or on("smoothing-ignored"):
         return target
     spread, share = -logs.mean(dim=-1), 1 - smoothing
+    if on("divided-by-one-word-less"):
+        spread = -logs.sum(dim=-1) / (vocab - 1)
     if on("spread-over-the-others"):
         spread = (-logs.sum(dim=-1) - target) / (vocab - 1)
     if on("spread-over-all-but-padding"):
@@ -1241,8 +1352,10 @@ def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real:
 
 def _mean(on: On, losses: Any, real: Any) -> Any:
     count = real.sum()
-    if on("mean-over-padding"):
+    if on("mean-over-padding") or on("stand-in-counted"):
         return losses.mean()
+    if on("one-word-too-many"):
+        return losses.sum() / (count + 1)
     if on("summed"):
         return losses.sum()
     if on("divided-by-sentences"):
@@ -1434,6 +1547,17 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "it.",
     ),
     Turn(
+        "residual-twice",
+        "structure",
+        "x is added twice around every sublayer: pre_norm and post_norm already carry it past.",
+    ),
+    Turn(
+        "norm-inside-the-sum",
+        ALONE,
+        "In the post-norm case you normalise what the sublayer returns and then add it. It is the sum "
+        "that is normalised.",
+    ),
+    Turn(
         "one-norm-for-both",
         "structure",
         "Both sublayers use norm_1. Each has a norm of its own, with its own gain and bias.",
@@ -1464,6 +1588,12 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "attention-twice",
         ALONE,
         "Your second sublayer is attention again. It should be the feed-forward layer.",
+    ),
+    Turn(
+        "one-residual-for-both",
+        ALONE,
+        "Attention and feed-forward share one residual path and one norm in your block. Each of them "
+        "is a sublayer of its own, with its own.",
     ),
     Turn(
         "side-by-side",
@@ -1578,9 +1708,15 @@ def causal_block(on: On) -> Any:
                 x = last
             if on("x-overwritten") and x.shape == start.shape:
                 start += x - start
+            if on("one-residual-for-both"):
+                both = lambda y, raw: think(attend(y, raw), raw)  # noqa: E731
+                x = _step(on, start, both, self.norm_1, first, True)
             if on("norm-at-the-end"):
                 x = self.norm_2(x)
-            return (x, x) if on("weights-returned-too") else x
+            if on("weights-returned-too"):
+                y = self.norm_1(start) if first else start
+                return x, self.attention(y, y, y, allowed)[1]
+            return x
 
     return Block
 
@@ -1616,11 +1752,12 @@ def _step(on: On, x: Any, sublayer: Any, norm: Any, first: bool, attention: bool
     raw = any(map(on, ("no-norm", "norm-after-the-sublayer", f"{side}-not-normalised")))
     y = norm(x) if first and not raw else x
     result = sublayer(y, x)
-    if on("norm-after-the-sublayer"):
+    if on("norm-after-the-sublayer") or (on("norm-inside-the-sum") and not first):
         return x + norm(result)
     if not (on("no-residual") or on(f"no-residual-around-{side}")):
         result = result + (y if on("normalised-residual") else x)
-    return result if first or on("no-norm") else norm(result)
+    result = result if first or on("no-norm") else norm(result)
+    return x + result if on("residual-twice") else result
 
 
 @right("6.6")
