@@ -26,6 +26,7 @@ class Failure(AssertionError):
 
     symptom = "property"
     picture: Picture | None = None
+    relation: str | None = None
 
 
 class WrongShape(Failure):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -170,7 +171,9 @@ def check(test: Test, bench: Bench) -> Property:
     except NotStarted as stub:
         return ended(False, str(stub), stub.symptom, stub.exercise)
     except Failure as failure:
-        return ended(False, str(failure), failure.symptom, picture=failure.picture)
+        message = str(failure) + (f": {failure.relation}" if failure.relation else "")
+        symptom = "relation" if failure.relation else failure.symptom
+        return ended(False, message, symptom, picture=failure.picture)
     return ended(True)
 
 
@@ -232,22 +235,20 @@ class Judge:
 
 # What is worth saying first when nothing known matches.
 _SYMPTOMS = (
-    "missing",
-    "exception",
-    "timeout",
-    "crash",
-    "type",
-    "shape",
-    "not-finite",
-    "gradient",
-    "in-place",
-)
+    "missing", "exception", "timeout", "crash", "crashed", "memory", "type", "shape", "not-finite",
+    "gradient", "in-place", "relation", "value", "property",
+)  # fmt: skip
 
 
 def diagnose(properties: list[Property], known: Known | None) -> Diagnosis | None:
     """Name the mistake: a known wrong turn, or else the plainest symptom."""
     trace = {key: value for property in properties for key, value in property.trace.items()}
-    if known is not None and (found := known.recognise(trace)) is not None:
+    found = known.recognise(trace) if known is not None else None
+    raised = next((p.message for p in properties if p.symptom == "exception"), None)
+    if found is not None:
+        if raised is not None:
+            # Other slips may raise the same error, so the error itself comes first.
+            return dataclasses.replace(found, message=f"{raised}\n{found.message}", exact=False)
         return found
     for symptom in _SYMPTOMS:
         for property in properties:

@@ -25,6 +25,7 @@ from lab_grader.failures import (
     WrongType,
     WrongValue,
 )
+from lab_grader.relations import relation
 from lab_grader.submission import Handle, Remote, Reply
 
 __all__ = [
@@ -123,6 +124,7 @@ def agree(
         + f", expected {_number(expected)}"
         + (f" ({_count(off)})" if off.numel() > 1 else "")
     )
+    failure.relation = relation(a, w, axes)
     failure.picture = _picture(a, w, worst, what, axes)
     raise failure
 
