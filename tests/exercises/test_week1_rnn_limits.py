@@ -19,7 +19,7 @@ from lab_grader.testing import (
 # Sizes never coincide: an exchanged axis cannot go unnoticed. Where a test makes two of them equal, it
 # does so to see an exchange that would otherwise only be an error.
 BATCH, GROUP, SEQ, VOCAB, D_MODEL = 2, 3, 5, 7, 8
-D_IN, D_HIDDEN = 4, 6
+D_IN, D_HIDDEN, D_NARROW = 4, 6, 3
 CELL = ("x", "h", "w_x", "w_h", "b")
 FORWARD = ("xs", "h0", "w_x", "w_h", "b")
 
@@ -464,11 +464,11 @@ def test_a_run_keeps_the_dtype(submission, draw):
 # 1.5 gradient_by_distance
 
 
-def draw_inputs(draw, dtype=torch.float64, seq=SEQ, d_in=D_IN, **axes):
+def draw_inputs(draw, dtype=torch.float64, seq=SEQ, d_in=D_NARROW, **axes):
     return draw.normal(**axes, seq=seq, d_in=d_in, dtype=dtype).requires_grad_()
 
 
-def draw_memory(draw, dtype=torch.float64, seq=SEQ, d_in=D_IN):
+def draw_memory(draw, dtype=torch.float64, seq=SEQ, d_in=D_NARROW):
     """Draw how much each state keeps of each earlier input, and how features are mixed."""
     kept = draw.normal(seq=seq, seq_too=seq, dtype=dtype)
     return kept, draw.normal(d_in=d_in, d_hidden=D_HIDDEN, dtype=dtype)
@@ -512,7 +512,8 @@ def test_the_gradient_norm_of_one_sentence_needs_no_batch_axis(submission, expec
 
 @exercise("1.5")
 def test_the_gradient_norm_takes_any_number_of_leading_axes(submission, expected, draw):
-    inputs, memory = draw_inputs(draw, batch=BATCH, group=GROUP), draw_memory(draw)
+    inputs = draw_inputs(draw, d_in=D_IN, batch=BATCH, group=GROUP)
+    memory = draw_memory(draw, d_in=D_IN)
     right = expected.rnn.gradient_by_distance(remember(inputs, *memory), inputs)
     norms = submission.rnn.gradient_by_distance(remember(inputs, *memory), inputs)
     agree(norms, right, "the gradient norm", "batch group seq")
@@ -537,7 +538,7 @@ def test_equal_sizes_do_not_hide_an_exchanged_axis(submission, expected, draw):
 
 @exercise("1.5")
 def test_a_memory_that_halves_at_every_step_halves_the_gradient(submission, draw):
-    inputs = draw_inputs(draw, batch=BATCH)
+    inputs = draw_inputs(draw, d_in=4, batch=BATCH)
     norms = submission.rnn.gradient_by_distance(fade(inputs, 0.5), inputs)
     # The last state holds each of its four inputs as they are, so the norm begins at the root of 4.
     right = torch.tensor([0.125, 0.25, 0.5, 1.0, 2.0], dtype=torch.float64).expand(BATCH, SEQ)
@@ -546,7 +547,7 @@ def test_a_memory_that_halves_at_every_step_halves_the_gradient(submission, draw
 
 @exercise("1.5")
 def test_exploding_gradients_are_measured_too(submission, draw):
-    inputs = draw_inputs(draw, batch=BATCH)
+    inputs = draw_inputs(draw, d_in=4, batch=BATCH)
     norms = submission.rnn.gradient_by_distance(fade(inputs, 10.0), inputs)
     right = torch.tensor([2e4, 2e3, 2e2, 2e1, 2.0], dtype=torch.float64).expand(BATCH, SEQ)
     agree(norms, right, "where each step multiplies by ten, the gradient norm", "batch seq")
@@ -564,7 +565,7 @@ def test_a_forgotten_word_has_gradient_zero(submission, expected, draw):
 
 @exercise("1.5")
 def test_all_units_of_the_last_state_count_and_none_cancels_another(submission, draw):
-    inputs = draw_inputs(draw, batch=BATCH)
+    inputs = draw_inputs(draw, d_in=4, batch=BATCH)
     # Two units that move against each other: their sum stands still, each of them does not.
     opposed = torch.cat([fade(inputs, 0.5), -fade(inputs, 0.5)], dim=-1)
     norms = submission.rnn.gradient_by_distance(opposed, inputs)

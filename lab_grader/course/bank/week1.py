@@ -204,12 +204,6 @@ from lab_transformer.rnn import rnn_cell as reference_cell
         "multiplied with a table.",
     ),
     Turn(
-        "short-integer-rows",
-        "dtype",
-        "Your rows are integers. They are there to be multiplied with a table of floating point "
-        "numbers, and torch does not multiply an integer matrix with one: convert them.",
-    ),
-    Turn(
         "ones-before-the-token",
         ALONE,
         "Your rows are filled with ones before the token, like a thermometer. A one-hot row has a "
@@ -221,6 +215,13 @@ from lab_transformer.rnn import rnn_cell as reference_cell
         "You flatten with view, which fails for tokens that came out of a transpose. Use something "
         "that does not depend on how the numbers lie in memory.",
     ),
+    Turn(
+        "two-axes-looped",
+        ALONE,
+        "Your loops walk along a batch axis and a sequence axis. A single sentence has one axis, a "
+        "single token none, and there may be more: treat the axes in front alike, however many there "
+        "are.",
+    ),
 )
 def one_hot(on: On) -> Any:
     def block(tokens: Any, vocab_size: int) -> Any:
@@ -230,6 +231,12 @@ def one_hot(on: On) -> Any:
             flat = torch.zeros(len(tokens), vocab_size)
             flat[torch.arange(len(tokens)), tokens] = 1.0
             return flat
+        if on("two-axes-looped"):
+            grid = torch.zeros(tokens.shape[0], tokens.shape[1], vocab_size)
+            for i in range(tokens.shape[0]):
+                for j in range(tokens.shape[1]):
+                    grid[i, j, tokens[i, j]] = 1.0
+            return grid
         if on("not-for-transposed"):
             tokens = tokens.view(-1).view(tokens.shape)
         if on("one-row-a-sentence"):
@@ -289,8 +296,6 @@ def one_hot(on: On) -> Any:
             rows = rows.unsqueeze(-2)
         if on("integer-rows"):
             rows = rows.long()
-        if on("short-integer-rows"):
-            rows = rows.int()
         if on("boolean-rows"):
             rows = rows.bool()
         if on("double-rows"):
@@ -507,6 +512,19 @@ def one_hot_in_a_loop(tokens: Any, vocab_size: int) -> Any:
         "You divide the one-hot rows by their sum first. They already say how much of each word to "
         "take: use them as they are.",
     ),
+    Turn(
+        "looked-up-by-ones",
+        ALONE,
+        "You look for the entries that are 1 and index the table with their places. That gives the "
+        "same for a pure one-hot row, but no gradient comes back to the row, and a mixture of words "
+        "breaks it. The exercise is to see that the look-up is a matrix product.",
+    ),
+    Turn(
+        "always-float64",
+        ALONE,
+        "You convert to double precision and do not convert back. Calculate as precisely as you like, "
+        "but return the dtype that came in.",
+    ),
 )
 def embed(on: On) -> Any:
     def block(rows: Any, table: Any) -> Any:
@@ -523,6 +541,10 @@ def embed(on: On) -> Any:
             return table.T @ rows
         if on("looked-up-by-nonzero"):
             return table[rows.nonzero()[:, -1]].reshape(*rows.shape[:-1], -1)
+        if on("looked-up-by-ones"):
+            return table[(rows == 1).nonzero()[:, -1]].reshape(*rows.shape[:-1], table.shape[-1])
+        if on("always-float64"):
+            rows, table = rows.double(), table.double()
         if on("rows-as-integers"):
             rows = rows.long().to(table.dtype)
         if on("always-float32"):
@@ -888,12 +910,20 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
         "You make a new cell, with weights of its own that are drawn at random, and the ones given are "
         "not used. Mix with the weights that come as arguments.",
     ),
+    Turn(
+        "always-float64",
+        ALONE,
+        "You convert to double precision and do not convert back. Calculate as precisely as you like, "
+        "but return the dtype that came in.",
+    ),
 )
 def rnn_cell(on: On) -> Any:
     def block(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         old = h
         if on("always-float32"):
             x, h, w_x, w_h, b = x.float(), h.float(), w_x.float(), w_h.float(), b.float()
+        if on("always-float64"):
+            x, h, w_x, w_h, b = x.double(), h.double(), w_x.double(), w_h.double(), b.double()
         if on("own-weights"):
             return nn.RNNCell(x.shape[-1], h.shape[-1])(x, h)
         if on("state-cut-off") or on("input-and-state-cut-off"):
@@ -1328,6 +1358,25 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "You make a new network, with weights of its own that are drawn at random, and the ones given "
         "are not used. Take every step with the weights that come as arguments.",
     ),
+    Turn(
+        "last-cut-off",
+        "gradient",
+        "The last state is cut off from its history (by detach or .data). It is what a translator "
+        "would pass on: gradients must flow through it.",
+    ),
+    Turn(
+        "bias-twice",
+        ALONE,
+        "The bias is counted twice, once with the input and once with the state. nn.RNN has two "
+        "biases; this one has one.",
+    ),
+    Turn(
+        "weights-copied",
+        ALONE,
+        "You copy the weights into a network of torch. The numbers are right, but the copies are cut "
+        "off: no gradient comes back to the weights that were given, and there may be more axes in "
+        "front than nn.RNN takes.",
+    ),
 )
 def rnn_forward(on: On) -> Any:
     def block(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
@@ -1345,8 +1394,15 @@ def rnn_forward(on: On) -> Any:
         h = torch.zeros_like(h0) if on("h0-ignored") else h0
         if on("fresh-zeros"):
             h = torch.zeros(h0.shape)
-        if on("own-weights"):
-            run, end = nn.RNN(*w_x.shape, batch_first=True)(xs, h0.unsqueeze(0))
+        if on("bias-twice"):
+            b = b + b
+        if on("own-weights") or on("weights-copied"):
+            dtype = xs.dtype if on("weights-copied") else torch.float32
+            network = nn.RNN(*w_x.shape, batch_first=True, dtype=dtype)
+            if on("weights-copied"):
+                for inside, value in zip(network.parameters(), (w_x.T, w_h.T, b, b * 0), strict=True):
+                    inside.data.copy_(value)
+            run, end = network(xs, h0.unsqueeze(0))
             return run, end.squeeze(0)
         before: list[Any] = [h]
         collected: list[Any] = []
@@ -1431,6 +1487,8 @@ def rnn_forward(on: On) -> Any:
             last = stacked[-1]
         if on("last-keeps-its-axis"):
             last = last.unsqueeze(-2)
+        if on("last-cut-off"):
+            last = last.detach()
         if on("last-with-an-axis-in-front"):
             last = last.unsqueeze(0)
         if on("joined-not-stacked"):
@@ -1764,6 +1822,18 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "You turn the norm of each step into a plain number and collect those: all sentences of the "
         "batch share it, and the dtype is lost. Keep tensors, and add up over units and features only.",
     ),
+    Turn(
+        "gradient-of-each-norm",
+        ALONE,
+        "You take the gradient of the norm of each last state. That is one number for the whole state; "
+        "the Jacobian has a row for every unit.",
+    ),
+    Turn(
+        "batch-averaged-first",
+        ALONE,
+        "You take the gradient of each unit's mean over the batch, which divides every norm by the "
+        "number of sentences. Sentences do not mix, so add them up instead.",
+    ),
 )
 def gradient_by_distance(on: On) -> Any:
     def chosen(states: Any, inputs: Any) -> Any:
@@ -1791,6 +1861,8 @@ def gradient_by_distance(on: On) -> Any:
             return [last.mean(dim=-1) / last[..., 0].numel()]
         if on("gradient-of-the-norm"):
             return [last.norm()]
+        if on("gradient-of-each-norm"):
+            return [last.norm(dim=-1)]
         if on("gradient-of-the-square"):
             return [last.square()]
         if on("first-unit-only"):
@@ -1798,7 +1870,8 @@ def gradient_by_distance(on: On) -> Any:
         if on("last-unit-only"):
             return [last[..., -1]]
         width = inputs.shape[-1] if on("units-left-out") else last.shape[-1]
-        return last.unbind(dim=-1)[:width]
+        units = last.unbind(dim=-1)[:width]
+        return [unit.mean() for unit in units] if on("batch-averaged-first") else units
 
     def slope(number: Any, inputs: Any) -> Any:
         return torch.autograd.grad(number.sum(), inputs, retain_graph=not on("autograd-stops"))[0]
@@ -2203,6 +2276,12 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
         "You take norms along one axis of each tensor, so that every column is clipped by itself. All "
         "numbers of all tensors have one norm.",
     ),
+    Turn(
+        "always-float64",
+        ALONE,
+        "You convert to double precision and do not convert back. Calculate as precisely as you like, "
+        "but return the dtype that came in.",
+    ),
 )
 def clip_gradients(on: On) -> Any:
     def size_of(gradients: Any) -> Any:
@@ -2304,6 +2383,8 @@ def clip_gradients(on: On) -> Any:
             ]
         if on("always-float32"):
             clipped = [gradient.float() for gradient in clipped]
+        if on("always-float64"):
+            clipped = [gradient.double() for gradient in clipped]
         if on("changed-in-place"):
             clipped = [old.copy_(new) for old, new in zip(gradients, clipped, strict=True)]
         if on("norm-returned"):
