@@ -16,9 +16,9 @@ def known(exercise: Exercise) -> diagnosis.Known | None:
     """Find what is known of an exercise's wrong turns: the bank, or what was recorded of it."""
     if in_workspace():
         return diagnosis.recorded(exercise.week).get(exercise.id)
-    from lab_grader.course import bank
+    from lab_grader.course import record
 
-    return bank.known(exercise.id)
+    return record.known(exercise)
 
 
 def check_exercises(

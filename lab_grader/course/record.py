@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import fcntl
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from lab_grader import tape
+from lab_grader.diagnosis import Known
 from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue, package_folder
 from lab_grader.runner import TESTS, Bench, check, load_tests
 
 CACHE = Path(__file__).resolve().parents[2] / "_build" / "recordings"
+# What only shows results cannot change them: these may be edited without recording anew.
+_SHOW = {"card", "checking", "cli", "doctor", "notebook", "safely", "workspace", "writing"}
 
 # The tapes of one exercise's tests, and what is known of its wrong turns.
 Recorded = tuple[dict[str, list[Any]], list[Any]]
@@ -38,26 +43,34 @@ def record(exercise: Exercise) -> Recorded:
     return tapes, [known.right, turns, known.messages]
 
 
+def recorded(exercise: Exercise) -> Recorded:
+    """Record an exercise, unless that was done before and nothing it depends on has changed."""
+    path = CACHE / f"{exercise.id}-{_digest(exercise)}"
+    with _locked(CACHE / f"{exercise.id}.lock"):
+        if not path.exists():
+            for old in CACHE.glob(f"{exercise.id}-*"):
+                old.unlink()
+            fresh = path.with_suffix(".new")
+            tape.save({"recorded": list(record(exercise))}, fresh)
+            fresh.replace(path)
+    tapes, known = tape.load(path)["recorded"]
+    return tapes, known
+
+
+def known(exercise: Exercise) -> Known:
+    """Tell what is known of an exercise's wrong turns on the published inputs."""
+    right, turns, messages = recorded(exercise)[1]
+    return Known(right, [(tuple(names), trace) for names, trace in turns], messages)
+
+
 def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, Recorded]:
-    """Record many exercises on all cores; what did not change since last time is taken from a cache."""
-    cache = CACHE / _digest()
-    recorded: dict[str, Recorded] = {}
+    """Record many exercises, on all cores."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, one_thread) as pool:
-        waiting = {}
-        for exercise in exercises:
-            path = cache / exercise.id
-            if path.exists():
-                recorded[exercise.id] = tape.load(path)["recorded"]  # type: ignore[assignment]
-                done()
-            else:
-                waiting[pool.submit(_record_by_id, exercise.id)] = path
-        for future in concurrent.futures.as_completed(waiting):
-            path = waiting[future]
-            tapes, known = recorded[path.name] = future.result()
-            tape.save({"recorded": [tapes, known]}, path)
+        waiting = {exercise.id: pool.submit(_record_by_id, exercise.id) for exercise in exercises}
+        for _ in concurrent.futures.as_completed(waiting.values()):
             done()
-    return recorded
+        return {id: future.result() for id, future in waiting.items()}
 
 
 def one_thread() -> None:
@@ -68,14 +81,30 @@ def one_thread() -> None:
 
 
 def _record_by_id(id: str) -> Recorded:
-    return record(catalogue()[id])
+    return recorded(catalogue()[id])
 
 
-def _digest() -> str:
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process record, and others wait for what it finds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _digest(exercise: Exercise) -> str:
     """Sum up everything that a recording depends on."""
+    grader = Path(__file__).resolve().parents[1]
+    week = f"week{exercise.week}"
+    sources = [
+        *package_folder().glob("*.py"),
+        *(path for path in grader.glob("*.py") if path.stem not in _SHOW),
+        *TESTS.glob(f"test_{week}_*.py"),
+        grader / "course" / "bank" / "__init__.py",
+        grader / "course" / "bank" / f"{week}.py",
+    ]
     hashed = hashlib.sha256()
-    sources = [package_folder(), TESTS, Path(__file__).resolve().parents[1]]
-    for folder in sources:
-        for path in sorted(folder.rglob("*.py")):
-            hashed.update(path.name.encode() + path.read_bytes())
+    for path in sorted(sources):
+        hashed.update(path.name.encode() + path.read_bytes())
     return hashed.hexdigest()[:16]
