@@ -35,7 +35,7 @@ def test_a_simple_relation_is_said_in_words(actual, wanted, said):
 
 
 def test_a_comparison_that_fails_carries_the_relation_and_a_picture():
-    with pytest.raises(WrongValue, match="the weight is .* at query .*, key .*, expected") as raised:
+    with pytest.raises(WrongValue, match=r"the weight is .* at query .*, key .*, expected") as raised:
         agree(RIGHT * 2, RIGHT, "the weight", "query key")
     assert raised.value.relation == "every number is 2 times what it should be"
     assert raised.value.picture is not None
