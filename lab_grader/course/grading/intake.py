@@ -1,0 +1,288 @@
+"""What was handed in: folders, archives, notebooks and files, made into packages to grade.
+
+Nothing is unpacked to disk and nothing is run. Every entry of the folder becomes a submission, or a
+refusal that says why.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from lab_grader import source, writing
+from lab_grader.course.grading.model import Refused, Submission
+from lab_grader.errors import UserError
+from lab_grader.exercises import Exercise, catalogue, package_folder
+
+FILE = 1 << 20
+TOTAL = 20 << 20
+MEMBERS = 10_000
+MAGIC = "%%exercise"
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
+# Canvas: namepart_[LATE_]userid_submissionid_file-attempt.ext
+_CANVAS = re.compile(r"(?P<student>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<id>\d+)_(?P<file>.+)")
+_ATTEMPT = re.compile(r"-(\d+)$")
+# Moodle: Full Name_participant_assignsubmission_file[_...]
+_MOODLE = re.compile(
+    r"(?P<student>.+?)_(?P<user>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)"
+)
+
+
+class Unreadable(Exception):
+    """Something that cannot be taken as a submission, and why."""
+
+
+@dataclass
+class Tree:
+    """The files of one entry that can matter, by path, and what was left out."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    _size: int = 0
+    _count: int = 0
+
+    def wants(self, name: str) -> bool:
+        """Count an entry, and say whether its content can matter."""
+        self._count += 1
+        if self._count > MEMBERS:
+            raise Unreadable(f"it holds more than {MEMBERS} files")
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
+            raise Unreadable(f"it holds a path that leads outside: {name[:80]}")
+        hidden = any(part.startswith((".", "__MACOSX", "__pycache__")) for part in path.parts)
+        return path.suffix in (".py", ".ipynb") and not hidden
+
+    def add(self, name: str, content: bytes) -> None:
+        """Keep a file."""
+        if len(content) > FILE:
+            self.notes.append(f"{name} is larger than {FILE >> 20} MiB and was left out")
+            return
+        self._size += len(content)
+        if self._size > TOTAL:
+            raise Unreadable(f"its files are larger than {TOTAL >> 20} MiB together")
+        self.files[name.replace("\\", "/")] = content
+
+
+def read_submissions(folder: Path) -> list[Submission | Refused]:
+    """Read everything in a folder; of several attempts of a student the newest counts."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder of submissions")
+    found: dict[str, tuple[tuple[int, float], Submission]] = {}
+    refusals: list[Refused] = []
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        try:
+            student, attempt = name_of(entry)
+            order = (attempt, entry.lstat().st_mtime)
+            submission = _read_entry(entry, student)
+        except Unreadable as reason:
+            refusals.append(Refused(entry.name, str(reason)))
+            continue
+        except OSError as error:
+            refusals.append(Refused(entry.name, f"it cannot be read: {error.strerror}"))
+            continue
+        if student in found:
+            older = min(found[student], (order, submission), key=lambda pair: pair[0])
+            newer = max(found[student], (order, submission), key=lambda pair: pair[0])
+            note = f"several attempts: this is the newest, {older[1].source} is older"
+            kept = newer[1]
+            submission = Submission(
+                student, kept.files, kept.source, kept.submitted_at, (*kept.notes, note)
+            )
+            order = newer[0]
+        found[student] = (order, submission)
+    submissions = [submission for _, submission in found.values()]
+    return [*sorted(submissions, key=lambda submission: submission.student), *refusals]
+
+
+def name_of(entry: Path) -> tuple[str, int]:
+    """Read the student, and the number of the attempt, from the name of an entry."""
+    name = entry.name
+    for suffix in (*ARCHIVES, ".ipynb", ".py"):
+        if entry.is_file() and name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+            break
+    if moodle := _MOODLE.fullmatch(name):
+        return moodle["student"], 0
+    if canvas := _CANVAS.fullmatch(name):
+        attempt = _ATTEMPT.search(canvas["file"])
+        return canvas["student"], int(attempt[1]) if attempt else 0
+    return name, 0
+
+
+def _read_entry(entry: Path, student: str) -> Submission:
+    mode = entry.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        raise Unreadable("it is a link")
+    tree = Tree()
+    if stat.S_ISDIR(mode):
+        _read_folder(entry, tree)
+    elif not stat.S_ISREG(mode):
+        raise Unreadable("it is neither a folder nor a file")
+    elif entry.name.lower().endswith(ARCHIVES):
+        _read_archive(entry, tree)
+    elif entry.suffix in (".py", ".ipynb"):
+        if entry.stat().st_size > FILE:
+            raise Unreadable(f"it is larger than {FILE >> 20} MiB")
+        tree.add(entry.name, entry.read_bytes())
+    else:
+        raise Unreadable("it is no folder, archive, notebook or Python file")
+    files, notes = understand(tree)
+    when = datetime.fromtimestamp(entry.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    return Submission(student, files, entry.name, when, tuple(notes))
+
+
+def _read_folder(folder: Path, tree: Tree) -> None:
+    inner = [path for path in folder.iterdir() if not path.name.startswith((".", "__"))]
+    if len(inner) == 1 and inner[0].is_file() and inner[0].name.lower().endswith(ARCHIVES):
+        tree.notes.append(f"the folder holds an archive, {inner[0].name}")
+        _read_archive(inner[0], tree)
+        return
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not tree.wants(name):
+            continue
+        if path.is_symlink():
+            tree.notes.append(f"{name} is a link and was left out")
+        elif path.is_file():
+            tree.add(name, path.read_bytes() if path.stat().st_size <= FILE else bytes(FILE + 1))
+
+
+def _read_archive(path: Path, tree: Tree) -> None:
+    members = _zip_members if path.name.lower().endswith(".zip") else _tar_members
+    try:
+        for name, content in members(path, tree):
+            tree.add(name, content)
+    except Unreadable:
+        raise
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError) as error:
+        raise Unreadable(f"the archive is damaged: {error}") from None
+    except (RuntimeError, NotImplementedError) as error:
+        raise Unreadable(f"the archive cannot be opened: {error}") from None
+
+
+def _zip_members(path: Path, tree: Tree) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not tree.wants(member.filename) or member.is_dir():
+                continue
+            if stat.S_ISLNK(member.external_attr >> 16):
+                tree.notes.append(f"{member.filename} is a link and was left out")
+                continue
+            with archive.open(member) as file:
+                yield member.filename, file.read(FILE + 1)  # whatever size it claims
+
+
+def _tar_members(path: Path, tree: Tree) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if not tree.wants(member.name) or member.isdir():
+                continue
+            file = archive.extractfile(member) if member.isreg() else None
+            if file is None:
+                tree.notes.append(f"{member.name} is no regular file and was left out")
+                continue
+            yield member.name, file.read(FILE + 1)
+
+
+def understand(tree: Tree) -> tuple[dict[str, bytes], list[str]]:
+    """Make a package of what was found; what is missing in it is a stub."""
+    notes = list(tree.notes)
+    modules = _package_files(tree, notes)
+    package = stubs() | modules
+    if not modules:
+        package = stubs()
+        blocks = _blocks(tree, notes)
+        if not blocks:
+            raise Unreadable("it holds no lab_transformer, no module of it, and no exercise cell")
+        for exercise, cell in blocks:
+            name = f"{exercise.module}.py"
+            text = package[name].decode("utf-8")
+            package[name] = writing.placed(text, exercise, cell.chunk).encode("utf-8")
+    return package, notes
+
+
+def _package_files(tree: Tree, notes: list[str]) -> dict[str, bytes]:
+    known = {f"{exercise.module}.py" for exercise in catalogue().values()}
+    folders: dict[PurePosixPath, dict[str, bytes]] = {}
+    for name, content in tree.files.items():
+        path = PurePosixPath(name)
+        if path.suffix == ".py":
+            folders.setdefault(path.parent, {})[path.name] = content
+    packages = sorted(
+        (folder for folder in folders if folder.name == "lab_transformer"), key=lambda f: len(f.parts)
+    )
+    if packages:
+        if len(packages[0].parts) > 1:
+            notes.append(f"the package lies in {packages[0]}")
+        return folders[packages[0]]
+    loose = sorted(
+        (folder for folder, files in folders.items() if known & files.keys()),
+        key=lambda f: len(f.parts),
+    )
+    if loose:
+        taken = {name: content for name, content in folders[loose[0]].items() if name in known}
+        notes.append(f"taken as modules: {', '.join(sorted(taken))}")
+        return taken
+    return {}
+
+
+def _blocks(tree: Tree, notes: list[str]) -> list[tuple[Exercise, writing.Cell]]:
+    """Find exercise cells in notebooks, or blocks in files of any name."""
+    found: dict[str, tuple[Exercise, writing.Cell]] = {}
+    for name, content in sorted(tree.files.items()):
+        for wanted, code in _cells(name, content, notes):
+            try:
+                cell = writing.read_cell(code, wanted)
+            except (SyntaxError, UserError) as error:
+                notes.append(f"exercise {wanted.id} in {name} could not be read: {error}")
+                continue
+            if not source.is_untouched(code, wanted.name, wanted.stub):
+                found[wanted.id] = (wanted, cell)
+    return list(found.values())
+
+
+def _cells(name: str, content: bytes, notes: list[str]) -> Iterator[tuple[Exercise, str]]:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        notes.append(f"{name} is not UTF-8 and was left out")
+        return
+    if name.endswith(".py"):
+        for exercise in catalogue().values():
+            try:
+                if source.find_block(text, exercise.name) is not None:
+                    yield exercise, text
+            except SyntaxError as error:
+                notes.append(f"{name} has a syntax error in line {error.lineno}")
+                return
+        return
+    try:
+        cells = json.loads(text)["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError):
+        notes.append(f"{name} is no notebook that can be read")
+        return
+    for code in sources:
+        first, _, body = code.partition("\n")
+        words = first.split()
+        if len(words) == 2 and words[0] == MAGIC and words[1] in catalogue():
+            yield catalogue()[words[1]], body
+
+
+def stubs() -> dict[str, bytes]:
+    """Give the package as it is released, with nothing solved."""
+    return {
+        path.name: source.to_stub(path.read_text(encoding="utf-8")).encode("utf-8")
+        for path in sorted(package_folder().glob("*.py"))
+    }
