@@ -34,6 +34,13 @@ NUMBERS = (
         "True where one may look; what happens to the scores is decided where the softmax is.",
     ),
     Turn(
+        "zeros-and-a-large-number",
+        "type",
+        "Your mask holds 0 and a large negative number, to be added to the scores. Here a mask is "
+        "boolean, True where one may look; what happens to the scores is decided where the softmax "
+        "is.",
+    ),
+    Turn(
         "zero-times-infinity",
         ALONE,
         "Your mask has NaN in it: zero times infinity is not zero. And a mask of this course is "
@@ -49,6 +56,8 @@ def _as_numbers(on: On, mask: Any) -> Any:
         return mask.long()
     if on("zero-times-infinity"):
         return (~mask).float() * -math.inf
+    if on("zeros-and-a-large-number"):
+        return (~mask).float() * -1e9
     if on("zeros-and-minus-infinity"):
         return torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
     return mask
@@ -217,6 +226,12 @@ def causal_by_running_sum(length: int) -> Any:
         "a smaller id than padding.",
     ),
     Turn(
+        "smaller-than-padding",
+        ALONE,
+        "You allow ids smaller than pad_id only. Ids have no order that matters: a word may well have "
+        "a greater id than padding.",
+    ),
+    Turn(
         "nothing-hidden",
         ALONE,
         "Your mask is True everywhere: padding is not hidden. Each token must be compared with pad_id.",
@@ -306,6 +321,8 @@ def padding_mask(on: On) -> Any:
             real = real & (tokens != 0)
         if on("greater-than-padding"):
             real = tokens > pad_id
+        if on("smaller-than-padding"):
+            real = tokens < pad_id
         if on("nothing-hidden"):
             real = torch.ones_like(real)
         if on("words-counted-from-the-front"):
@@ -563,6 +580,12 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "maximum of its own allowed scores.",
     ),
     Turn(
+        "axis-lost-in-the-sum",
+        ALONE,
+        "The sum (or the maximum) over dim loses its axis, and no longer lines up with the scores "
+        "that you divide by it. Keep the axis, with size one.",
+    ),
+    Turn(
         "not-normalised",
         ALONE,
         "Your weights do not sum to one along dim: exponentials still have to be divided by their sum.",
@@ -685,6 +708,9 @@ def _softmax(on: On, scores: Any, dim: int) -> Any:
         return raised / (total.clamp(min=1e-300) if guarded else total)
     if on("one-maximum-and-hidden-scores"):
         return (scores - scores.max()).exp()
+    if on("axis-lost-in-the-sum"):
+        raised = (scores - scores.amax(dim=dim, keepdim=True)).exp()
+        return raised / raised.sum(dim=dim)
     if on("not-normalised"):
         return scores.exp()
     return torch.softmax(scores, dim=dim)
@@ -776,6 +802,19 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         "shift",
         "You shift along the batch: sentences move down by one instead of words to the right. The "
         "sequence is the last axis.",
+    ),
+    Turn(
+        "words-moved-to-the-next-sentence",
+        ALONE,
+        "Your words move along the batch, into the next sentence, and only the start tokens stand "
+        "right. The sequence is the last axis.",
+    ),
+    Turn(
+        "first-sentence-overwritten",
+        ALONE,
+        "You overwrite the whole first sentence of a batch with the start token, and in all others "
+        "the last word comes back at the front. The start token belongs into the first place of every "
+        "sentence.",
     ),
     Turn(
         "shifted-by-two",
@@ -908,6 +947,14 @@ def _shifted(on: On, targets: Any, start: Any) -> Any:
         return torch.cat([start, targets[..., 1:]], dim=-1)
     if on("last-word-comes-round"):
         return targets.roll(1, dims=-1)
+    if on("words-moved-to-the-next-sentence"):
+        shifted = targets.roll(1, dims=0)
+        shifted[..., :1] = start
+        return shifted
+    if on("first-sentence-overwritten"):
+        shifted = targets.roll(1, dims=-1)
+        shifted[0] = start.flatten()[0]
+        return shifted
     if on("sentences-shifted"):
         shifted = targets.roll(1, dims=0)
         shifted[:1] = start.flatten()[0]
@@ -987,6 +1034,12 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         ALONE,
         "You divide by one more than the number of words. What keeps a batch without words from "
         "dividing by zero must not change the others.",
+    ),
+    Turn(
+        "divided-by-the-vocabulary",
+        ALONE,
+        "Your mean runs over the vocabulary too, so the loss is too small by its size. Over the "
+        "vocabulary the cross-entropy is a sum; the mean is over words of the text.",
     ),
     Turn(
         "loss-per-token",
@@ -1100,6 +1153,18 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "gets its even share too: every word gets smoothing over the number of all words.",
     ),
     Turn(
+        "target-without-its-even-share",
+        "smoothing",
+        "The target gets the rest, but not its even share of the smoothing, so the shares sum to less "
+        "than one. Every word of the vocabulary gets its share, the target included.",
+    ),
+    Turn(
+        "divided-by-two-words-less",
+        ALONE,
+        "You spread the smoothing over two words less than the vocabulary has. Here, as in torch, "
+        "every entry of the vocabulary gets the same share, target and padding included.",
+    ),
+    Turn(
         "target-keeps-everything",
         "smoothing",
         "You add the smoothing on top: the target keeps its full weight, and the shares sum to more "
@@ -1175,6 +1240,13 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "log",
         "You take the log of a softmax. A probability that rounds to zero has the log minus infinity: "
         "at large logits the loss is no number any more. There is one step that does both safely.",
+    ),
+    Turn(
+        "softmax-by-hand",
+        ALONE,
+        "You exponentiate logits as they are (or less one maximum of the whole tensor), divide and "
+        "take the log. At large logits that is infinity over infinity or zero over zero: NaN. There "
+        "is one step that does it all safely.",
     ),
     Turn(
         "log-of-clamped-softmax",
@@ -1293,7 +1365,7 @@ def sequence_loss(on: On) -> Any:
         losses = losses.where(real, 0.0) if not on("stand-in-counted") else losses
         if on("sign-forgotten"):
             losses = -losses
-        loss = _mean(on, losses, real)
+        loss = _mean(on, losses, real, logits.shape[-1])
         plain = on("plain-number") or (on("number-without-words") and not real.any())
         return loss.item() if plain else loss
 
@@ -1305,6 +1377,9 @@ def _log_probabilities(on: On, logits: Any) -> Any:
         return logits
     if on("no-log"):
         return logits.softmax(dim=-1)
+    if on("softmax-by-hand"):
+        raised = logits.exp()
+        return (raised / raised.sum(dim=-1, keepdim=True)).log()
     if on("softmax-twice"):
         return logits.softmax(dim=-1).log_softmax(dim=-1)
     if on("log-of-softmax"):
@@ -1330,6 +1405,11 @@ def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real:
         spread = (-logs.sum(dim=-1) - target) / (vocab - 1)
     if on("spread-over-all-but-padding"):
         spread = (-logs.sum(dim=-1) - target + logs[..., pad_id]) / (vocab - 2)
+    if on("target-without-its-even-share"):
+        spread = (-logs.sum(dim=-1) - target) / vocab
+    if on("divided-by-two-words-less"):
+        inside = logs[..., pad_id] if 0 <= pad_id < vocab else 0.0
+        spread = (-logs.sum(dim=-1) - target + inside) / max(vocab - 2, 1)
     if on("target-keeps-everything"):
         share = 1.0
     if on("shares-exchanged"):
@@ -1350,10 +1430,12 @@ def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real:
     return losses
 
 
-def _mean(on: On, losses: Any, real: Any) -> Any:
+def _mean(on: On, losses: Any, real: Any, vocab: int) -> Any:
     count = real.sum()
     if on("mean-over-padding") or on("stand-in-counted"):
         return losses.mean()
+    if on("divided-by-the-vocabulary"):
+        return losses.sum() / count.clamp(min=1) / vocab
     if on("one-word-too-many"):
         return losses.sum() / (count + 1)
     if on("summed"):
@@ -1486,18 +1568,18 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
     ),
     Turn(
         "always-pre-norm",
-        "structure",
+        "order",
         "Your block is pre-norm whatever norm_first says. With norm_first=False the sum is normalised.",
     ),
     Turn(
         "always-post-norm",
-        "structure",
+        "order",
         "Your block is post-norm whatever norm_first says. With norm_first=True, which is the "
         "default, only what the sublayer sees is normalised.",
     ),
     Turn(
         "norm-order-exchanged",
-        "structure",
+        "order",
         "norm_first is the wrong way round: True should give pre-norm, False post-norm.",
     ),
     Turn(
@@ -1505,6 +1587,18 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "structure",
         "The path around the sublayer carries normalised numbers: you add to norm(x) instead of x. In "
         "pre-norm only the sublayer sees the normalised version.",
+    ),
+    Turn(
+        "normalised-residual-around-attention",
+        ALONE,
+        "The path around attention carries normalised numbers in your block. In pre-norm only the "
+        "sublayer sees the normalised version.",
+    ),
+    Turn(
+        "normalised-residual-around-feed-forward",
+        ALONE,
+        "The path around the feed-forward layer carries normalised numbers in your block. In pre-norm "
+        "only the sublayer sees the normalised version.",
     ),
     Turn(
         "norm-after-the-sublayer",
@@ -1614,6 +1708,12 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "same tensor in self-attention.",
     ),
     Turn(
+        "raw-keys",
+        "structure",
+        "Query and value are normalised in your attention, the keys are not. All three are the same "
+        "tensor in self-attention.",
+    ),
+    Turn(
         "raw-values",
         ALONE,
         "Query and key are normalised in your attention, the values are not. All three are the same "
@@ -1655,6 +1755,12 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "What attention returns is cut off (detach, .data, no_grad), so its parameters learn nothing.",
     ),
     Turn(
+        "result-detached",
+        ALONE,
+        "Your result is cut off from x and from every parameter (detach, .data, no_grad): nothing can "
+        "be learned.",
+    ),
+    Turn(
         "x-overwritten",
         ALONE,
         "You add to x in place, so the caller's tensor changes, and autograd refuses it. Make a new "
@@ -1672,8 +1778,8 @@ def causal_block(on: On) -> Any:
             allowed = _allowed(on, x, mask)
 
             def attend(y: Any, raw: Any) -> Any:
-                k = raw if on("raw-keys-and-values") else y
-                v = raw if on("raw-values") else k
+                k = raw if on("raw-keys-and-values") or on("raw-keys") else y
+                v = raw if on("raw-keys-and-values") or on("raw-values") else y
                 output, weights = self.attention(y, k, v, allowed)
                 if on("attention-misunderstood"):
                     raise TypeError
@@ -1716,7 +1822,7 @@ def causal_block(on: On) -> Any:
             if on("weights-returned-too"):
                 y = self.norm_1(start) if first else start
                 return x, self.attention(y, y, y, allowed)[1]
-            return x
+            return x.detach() if on("result-detached") else x
 
     return Block
 
@@ -1755,7 +1861,8 @@ def _step(on: On, x: Any, sublayer: Any, norm: Any, first: bool, attention: bool
     if on("norm-after-the-sublayer") or (on("norm-inside-the-sum") and not first):
         return x + norm(result)
     if not (on("no-residual") or on(f"no-residual-around-{side}")):
-        result = result + (y if on("normalised-residual") else x)
+        normalised = on("normalised-residual") or on(f"normalised-residual-around-{side}")
+        result = result + (y if normalised else x)
     result = result if first or on("no-norm") else norm(result)
     return x + result if on("residual-twice") else result
 
