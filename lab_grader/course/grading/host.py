@@ -11,21 +11,48 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
 
-from lab_grader.course.grading.remote import WorkerLost
-from lab_grader.course.grading.wire import Stream
+import torch
+
+from lab_grader import codec
+from lab_grader.course.grading import wire
+from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.remote import Line, WorkerLost
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
+class Host(Protocol):
+    """A place for workers, and how well it confines them."""
+
+    level: str
+
+    def line(self, files: dict[str, bytes], limits: Limits) -> Line:
+        """Give a line to a worker for a package of these files."""
+        ...
+
+    def close(self) -> None:
+        """End all that still runs."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class DeadlineStream:
-    """A socket on which every wait ends at a deadline."""
+    """A socket on which every wait ends at a deadline; `death` tells why the other side hung up."""
 
     def __init__(
-        self, connection: socket.socket, deadline: float, process: subprocess.Popen[bytes]
+        self, connection: socket.socket, deadline: float, death: Callable[[], WorkerLost]
     ) -> None:
-        self._socket, self._deadline, self._process = connection, deadline, process
+        self._socket, self._deadline, self._death = connection, deadline, death
 
     def _wait(self, read: bool) -> None:
         left = self._deadline - time.monotonic()
@@ -38,49 +65,82 @@ class DeadlineStream:
         while view:
             self._wait(read=False)
             try:
-                view = view[self._socket.send(view) :]
+                # Whoever does not read must not make the judge wait longer than the deadline.
+                view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                continue
             except OSError:
                 raise self._death() from None
 
     def receive(self, count: int) -> bytes:
-        chunks = []
-        while count:
+        data = bytearray()
+        while len(data) < count:
             self._wait(read=True)
             try:
-                chunk = self._socket.recv(min(count, 1 << 20))
+                chunk = self._socket.recv(min(count - len(data), 1 << 20))
             except OSError:
                 chunk = b""
             if not chunk:
                 raise self._death()
-            chunks.append(chunk)
-            count -= len(chunk)
-        return b"".join(chunks)
+            data += chunk
+        return bytes(data)
 
-    def _death(self) -> WorkerLost:
-        try:
-            code = self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            return WorkerLost("crashed", "the code closed its line to the judge")
-        if code < 0:
-            name = signal.Signals(-code).name
-            return WorkerLost("crashed", f"the code crashed Python ({name})")
-        return WorkerLost("crashed", f"the code ended Python (exit code {code}) instead of returning")
+
+def send_files(stream: wire.Stream, files: dict[str, bytes]) -> None:
+    """Send a package to a new worker, as the first message."""
+    sent = {
+        name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        if content
+        else torch.empty(0, dtype=torch.uint8)
+        for name, content in files.items()
+    }
+    wire.send_frame(stream, codec.pack(sent))
+
+
+def death(code: int) -> WorkerLost:
+    """Say how a worker ended, by its exit code or minus the signal."""
+    if code == -signal.SIGKILL:
+        return WorkerLost("memory", "the code used up the memory, and was ended for it")
+    if code < 0:
+        name = signal.Signals(-code).name
+        return WorkerLost("crashed", f"the code crashed Python ({name})")
+    return WorkerLost("crashed", f"the code ended Python (exit code {code}) instead of returning")
+
+
+HUNG_UP = WorkerLost("crashed", "the code closed its line to the judge")
+
+
+class ProcessHost:
+    """Workers that are processes of their own, and no more than that."""
+
+    level = "process"
+
+    def line(self, files: dict[str, bytes], limits: Limits) -> ProcessLine:
+        return ProcessLine(files)
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class ProcessLine:
     """A worker in a process of its own, started when it is first needed."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="lab-worker-"))
-        package = self._folder / "lab_transformer"
-        package.mkdir()
-        for name, content in files.items():
-            (package / name).write_bytes(content)
+        self._files = files
+        self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
-    def open(self, deadline: float) -> Stream:
-        if self._process is None:
+    def open(self, deadline: float) -> wire.Stream:
+        fresh = self._process is None
+        if fresh:
+            self._folder = Path(tempfile.mkdtemp(prefix="lab-worker-"))
             self._socket, theirs = socket.socketpair()
             command = [sys.executable, "-m", "lab_grader.course.grading.worker", str(theirs.fileno())]
             self._process = subprocess.Popen(
@@ -96,7 +156,17 @@ class ProcessLine:
             theirs.close()
             deadline += 30  # importing torch is not the learner's time
         assert self._socket is not None
-        return DeadlineStream(self._socket, deadline, self._process)
+        stream = DeadlineStream(self._socket, deadline, self._death)
+        if fresh:
+            send_files(stream, self._files)
+        return stream
+
+    def _death(self) -> WorkerLost:
+        assert self._process is not None
+        try:
+            return death(self._process.wait(timeout=1))
+        except subprocess.TimeoutExpired:
+            return HUNG_UP
 
     def drop(self) -> None:
         if self._process is not None:
@@ -106,8 +176,8 @@ class ProcessLine:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
-    def close(self) -> None:
-        """End the worker and remove its files."""
-        self.drop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+    close = drop

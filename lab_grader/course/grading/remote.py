@@ -67,7 +67,7 @@ class Remote:
         try:
             stream = self._line.open(time.monotonic() + self._seconds)
             if self._fresh:
-                self._ask(stream, {"op": "reset"})
+                self._ask(stream, {"op": "reset", "seed": torch.initial_seed()})
                 self._fresh = False
             leaves = [
                 item

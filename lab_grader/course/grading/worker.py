@@ -51,6 +51,16 @@ class Worker:
         self._stream = stream
         self._code = InProcess()
 
+    @staticmethod
+    def unpack(stream: wire.Stream, folder: Path) -> None:
+        """Receive the learner's files, and write them where Python will import them."""
+        package = folder / "lab_transformer"
+        for name, content in codec.unpack(wire.receive_frame(stream)).items():
+            path = (package / name).resolve()
+            assert path.is_relative_to(package.resolve()), name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.numpy().tobytes())
+
     def serve(self) -> None:
         """Answer until the judge hangs up."""
         while True:
@@ -70,6 +80,7 @@ class Worker:
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["op"] == "reset":
             self._code = InProcess()
+            torch.manual_seed(request["seed"])
             return {"value": None}
         printed = _Tail()
         answer: dict[str, Any]
@@ -171,11 +182,13 @@ class _Tail(io.TextIOBase):
 
 
 def main(descriptor: int) -> None:
-    """Serve on an inherited socket; the learner's package lies in the current folder."""
+    """Serve on an inherited socket; the learner's package goes into the current folder."""
     torch.set_num_threads(1)
     sys.path.insert(0, str(Path.cwd()))
     with contextlib.suppress(BrokenPipeError, ConnectionError):
-        Worker(SocketStream(socket.socket(fileno=descriptor))).serve()
+        stream = SocketStream(socket.socket(fileno=descriptor))
+        Worker.unpack(stream, Path.cwd())
+        Worker(stream).serve()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,252 @@
+"""Where learners' code is confined: the levels `full` and `reduced`, and the choice of a level.
+
+`full` starts a warm process in bubblewrap, with nothing in it but Python and what a worker needs of this
+package; every worker is forked from it into namespaces of its own. `reduced` does without namespaces:
+Landlock keeps workers from files, the filter of system calls from everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from lab_grader import codec
+from lab_grader.course.grading import wire
+from lab_grader.course.grading.host import (
+    HUNG_UP,
+    ROOT,
+    DeadlineStream,
+    Host,
+    ProcessHost,
+    death,
+    send_files,
+)
+from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.remote import WorkerLost
+from lab_grader.errors import UserError
+
+LEVELS = ("full", "reduced", "process")
+# All that a worker needs of this package, and all that it gets to see.
+_NEEDED = [
+    "__init__", "codec", "contract", "exercises", "failures", "source", "submission",
+    "course/__init__", "course/grading/__init__", "course/grading/confine", "course/grading/wire",
+    "course/grading/worker", "course/grading/zygote",
+]  # fmt: skip
+_LIBRARIES = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
+_DEVICES = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"]
+_CODE = "/lab"
+_PATIENCE = 120.0  # importing torch on a busy machine
+
+
+def open_host(level: str) -> Host:
+    """Open a place for workers at a level of isolation; one that cannot be had is a UserError."""
+    if level not in LEVELS:
+        raise UserError(f"there is no isolation level {level!r}: choose one of {', '.join(LEVELS)}")
+    return ProcessHost() if level == "process" else Sandbox(level)
+
+
+class Sandbox:
+    """Confined workers, forked from one warm process."""
+
+    def __init__(self, level: str) -> None:
+        self.level = level
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start()
+        # Take every step once: what cannot be had is said now, not in the middle of a class.
+        line = self.line({}, Limits())
+        line.open(time.monotonic() + _PATIENCE)
+        line.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def line(self, files: dict[str, bytes], limits: Limits) -> SandboxLine:
+        return SandboxLine(self, files, limits)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._control.close()  # the zygote ends its workers and itself
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+            self._complaints.close()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair()
+        self._complaints = tempfile.TemporaryFile()
+        descriptor = theirs.fileno()
+        code = _CODE if self.level == "full" else str(ROOT)
+        self._process = subprocess.Popen(
+            _in_bubblewrap(descriptor) if self.level == "full" else _landlocked(descriptor),
+            env=_ENVIRONMENT | {"PYTHONPATH": os.pathsep.join([code, *_packages()])},
+            cwd="/",
+            pass_fds=[descriptor],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._complaints,
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            self._receive()
+        except WorkerLost:
+            self._complaints.seek(0)
+            said = self._complaints.read().decode(errors="replace").strip().splitlines()
+            self.close()
+            raise self._failure(said[-1] if said else "the warm process did not start") from None
+
+    def _failure(self, step: str) -> UserError:
+        return UserError(
+            f"isolation level {self.level!r} cannot be had here ({step}); nothing was run. "
+            f"`lab doctor` tells what is missing; --isolation chooses another level."
+        )
+
+    def _stream(self) -> DeadlineStream:
+        return DeadlineStream(self._control, time.monotonic() + _PATIENCE, lambda: HUNG_UP)
+
+    def _receive(self) -> Any:
+        return codec.unpack(wire.receive_frame(self._stream()))
+
+    def spawn(self, memory: int) -> tuple[socket.socket, int]:
+        """Start a worker; give the socket to it and the number of its keeper."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            for attempt in (1, 2):
+                try:
+                    wire.send_frame(self._stream(), codec.pack({"memory": memory}))
+                    socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+                    keeper = self._receive()
+                    break
+                except (WorkerLost, OSError):
+                    if attempt == 2:
+                        raise
+                    # Somebody ended the warm process: when memory runs out, the system may.
+                    self.close()
+                    self._start()
+        if not isinstance(keeper, int):
+            ours.close()
+            raise self._failure(str(keeper))
+        return ours, keeper
+
+    def end(self, keeper: int, wait: bool) -> int | None:
+        """End a worker; where it ended by itself (it has a moment, if asked to wait), say how."""
+        with self._lock:
+            try:
+                wire.send_frame(self._stream(), codec.pack({"keeper": keeper, "wait": wait}))
+                code: int | None = self._receive()
+            except (WorkerLost, OSError):
+                return None  # the warm process is gone, and all workers with it
+            return code
+
+
+class SandboxLine:
+    """A line to a confined worker, started when it is first needed."""
+
+    def __init__(self, host: Sandbox, files: dict[str, bytes], limits: Limits) -> None:
+        self._host, self._files, self._limits = host, files, limits
+        self._socket: socket.socket | None = None
+        self._keeper: int | None = None
+
+    def open(self, deadline: float) -> wire.Stream:
+        if self._socket is not None:
+            return DeadlineStream(self._socket, deadline, self._death)
+        start = time.monotonic()
+        self._socket, self._keeper = self._host.spawn(self._limits.memory)
+        # Making the sandbox is not the learner's time.
+        deadline += time.monotonic() - start
+        stream = DeadlineStream(self._socket, deadline, self._death)
+        send_files(stream, self._files)
+        return stream
+
+    def _death(self) -> WorkerLost:
+        code = self._end(wait=True)
+        return HUNG_UP if code is None else death(code)
+
+    def _end(self, wait: bool) -> int | None:
+        keeper, self._keeper = self._keeper, None
+        return None if keeper is None else self._host.end(keeper, wait)
+
+    def drop(self) -> None:
+        self._end(wait=False)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    close = drop
+
+
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+def _packages() -> list[str]:
+    """List the folders of installed packages: of the environment, the system, the user."""
+    return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+
+
+def _python() -> list[str]:
+    """List the folders that hold this interpreter and its packages."""
+    stdlib = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    return sorted({sys.prefix, sys.base_prefix, sys.base_exec_prefix, *stdlib, *_packages()})
+
+
+def _needed() -> list[str]:
+    return [f"lab_grader/{name}.py" for name in _NEEDED]
+
+
+def _landlocked(descriptor: int) -> list[str]:
+    readable = [*_python(), *_LIBRARIES, *_DEVICES, *(str(ROOT / name) for name in _needed())]
+    there = [path for path in readable if Path(path).exists()]
+    return [sys.executable, "-m", "lab_grader.course.grading.zygote", str(descriptor), *there]
+
+
+def _in_bubblewrap(descriptor: int) -> list[str]:
+    program = shutil.which("bwrap")
+    if program is None:
+        raise UserError(
+            "full isolation needs bubblewrap: install the package `bubblewrap` (`make system`)"
+        )
+    command = [program, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    if os.getuid() == 0:
+        # Really nobody, not root under another name: the warm process gives up root itself.
+        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-user"]
+    steps = {path: ["--ro-bind-try", path, path] for path in (*_python(), *_LIBRARIES)}
+    # An installed package lies among Python's own; the bank and the solutions must not be seen.
+    steps |= {
+        str(path): ["--tmpfs", str(path)] for path in (ROOT / "lab_grader", ROOT / "lab_transformer")
+    }
+    steps |= {path: ["--dev-bind", path, path] for path in _DEVICES}
+    for name in _needed():
+        steps[f"{_CODE}/{name}"] = ["--ro-bind", str(ROOT / name), f"{_CODE}/{name}"]
+    steps |= {"/tmp": [], "/dev/shm": [], "/proc": ["--proc", "/proc"]}
+    # Folders on the way, which bubblewrap would make for their owner only.
+    for path in list(steps):
+        steps = {str(folder): ["--dir", str(folder)] for folder in Path(path).parents} | steps
+    # What lies inside something else comes after it.
+    for path in sorted(steps, key=lambda path: Path(path).parts):
+        command += steps[path] or ["--dir", path]
+    command += ["--remount-ro", "/", "--", sys.executable]
+    return [*command, "-m", "lab_grader.course.grading.zygote", str(descriptor)]

@@ -1,0 +1,174 @@
+"""A warm process inside the sandbox, from which every submission's worker is forked.
+
+It has imported torch, holds no submission and no answer, and speaks with the judge over one socket. For
+each worker it forks a keeper, which makes the worker's namespaces and waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lab_grader.course.grading import confine
+
+_PRIVATE = ("/tmp", "/dev/shm")
+_GRACE = 1.0
+
+
+class Zygote:
+    """Forks workers on request, ends them on request, and tells how they ended."""
+
+    def __init__(self, control: socket.socket, readable: list[str] | None) -> None:
+        self._control = control
+        # What workers may read where they have no mount namespace; None where they have one.
+        self._readable = readable
+        self._workers: dict[int, int] = {}  # by keeper, as the zygote sees them
+
+    def serve(self) -> None:
+        """Answer the judge until it hangs up."""
+        from lab_grader import codec
+        from lab_grader.course.grading import wire
+        from lab_grader.course.grading.worker import SocketStream
+
+        stream = SocketStream(self._control)
+        wire.send_frame(stream, codec.pack("ready"))
+        with contextlib.suppress(EOFError):
+            while True:
+                request = codec.unpack(wire.receive_frame(stream))
+                if "memory" in request:
+                    answer: Any = self._spawn(request["memory"])
+                else:
+                    answer = self._end(request["keeper"], request["wait"])
+                wire.send_frame(stream, codec.pack(answer))
+        for keeper in list(self._workers):
+            self._end(keeper, wait=False)
+
+    def _spawn(self, memory: int) -> int | str:
+        """Start a worker on the socket that comes with the request; give its keeper, or an error."""
+        _, (connection, *_), _, _ = socket.recv_fds(self._control, 1, 1)
+        read, write = os.pipe()
+        keeper = os.fork()
+        if keeper == 0:
+            self._control.close()
+            os.close(read)
+            _keep(connection, write, memory, self._readable)
+        os.close(write)
+        os.close(connection)
+        with os.fdopen(read) as pipe:
+            lines = pipe.read().splitlines()  # the worker's number, and what it says, in any order
+        numbers = [int(line) for line in lines if line.isdigit()]
+        said = "; ".join(line for line in lines if not line.isdigit())
+        if numbers and said == "ready":
+            self._workers[keeper] = numbers[0]
+            return keeper
+        os.waitpid(keeper, 0)
+        return said or "the worker ended while it was being confined"
+
+    def _end(self, keeper: int, wait: bool) -> int | None:
+        """End a worker; if it ended by itself, give its exit code or minus the signal."""
+        worker = self._workers.pop(keeper)
+        until = time.monotonic() + (_GRACE if wait else 0.0)
+        while True:
+            ended, status = os.waitpid(keeper, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code < 128 else 128 - code
+            if time.monotonic() >= until:
+                break
+            time.sleep(0.002)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+        os.waitpid(keeper, 0)
+        return None
+
+
+def _keep(connection: int, said: int, memory: int, readable: list[str] | None) -> NoReturn:
+    """Start the worker in a place of its own, say its number, wait for it, and end as it ends."""
+    code, home = 1, _PRIVATE[0]
+    try:
+        os.setsid()  # signals to a process group cross namespaces
+        # Where memory runs out, a worker goes first.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+        if readable is None:
+            confine.unshare()
+        else:
+            home = tempfile.mkdtemp(prefix="lab-worker-")
+        worker = os.fork()
+        if worker == 0:
+            _work(connection, said, memory, readable, home)
+        os.close(connection)
+        os.write(said, f"{worker}\n".encode())
+        os.close(said)
+        code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    except (confine.ConfinementError, OSError) as error:
+        os.write(said, f"{error}\n".encode())
+    if readable is not None:
+        shutil.rmtree(home, ignore_errors=True)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _work(connection: int, said: int, memory: int, readable: list[str] | None, home: str) -> NoReturn:
+    """Give everything away, unpack the submission, and answer calls."""
+    from lab_grader.course.grading.worker import SocketStream, Worker
+
+    try:
+        nothing = os.open("/dev/null", os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(nothing, descriptor)
+        os.setsid()
+        if readable is None:
+            confine.mount_private(_PRIVATE)
+        else:
+            confine.restrict_files(readable, home)
+        os.chdir(home)
+        confine.limit(memory)
+        confine.drop_privileges()
+        confine.refuse_system_calls()
+    except (confine.ConfinementError, OSError) as error:
+        os.write(said, f"{error}\n".encode())
+        os._exit(1)
+    os.write(said, b"ready\n")
+    kept = sorted({0, 1, 2, connection})
+    for low, high in zip(kept, [*kept[1:], 256], strict=True):
+        os.closerange(low + 1, high)
+    sys.path.insert(0, home)
+    os.environ |= {"HOME": home, "TMPDIR": home}
+    with contextlib.suppress(BaseException):
+        stream = SocketStream(socket.socket(fileno=connection))
+        Worker.unpack(stream, Path(home))
+        Worker(stream).serve()
+    os._exit(0)
+
+
+def warm_up() -> None:
+    """Use torch once on one thread, backward too: what it loads lazily is loaded before forking."""
+    import jaxtyping  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)  # before the first operation: a fork of a process with threads hangs
+    x = torch.randn(3, 4, requires_grad=True)
+    layer = torch.nn.Linear(4, 4)
+    loss = torch.softmax(layer(x) @ x.mT, dim=-1).sum()
+    torch.autograd.grad(loss + torch.nn.functional.layer_norm(x, (4,)).sum(), x)
+    gc.collect()
+    gc.freeze()  # a worker's collector must not touch, and so copy, the pages that all share
+
+
+def main(descriptor: int, readable: list[str] | None) -> None:
+    """Become nobody, then warm up, so that what nobody may not read is missed here, and serve."""
+    confine.become_nobody()
+    warm_up()
+    Zygote(socket.socket(fileno=descriptor), readable).serve()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:] or None)
