@@ -1,8 +1,8 @@
 """Where learners' code is confined: the levels `full` and `reduced`, and the choice of a level.
 
-`full` starts a warm process in bubblewrap, with nothing in it but Python and what a worker needs of this
-package; every worker is forked from it into namespaces of its own. `reduced` does without namespaces:
-Landlock keeps workers from files, the filter of system calls from everything else.
+`full` starts a warm process in bubblewrap, with nothing in it but Python and what a worker needs of
+this package; every worker is forked from it into namespaces of its own. `reduced` does without
+namespaces: Landlock keeps workers from files, the filter of system calls from everything else.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Sandbox:
 
     def _start(self) -> None:
         self._control, theirs = socket.socketpair()
-        self._complaints = tempfile.TemporaryFile()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
         descriptor = theirs.fileno()
         code = _CODE if self.level == "full" else str(ROOT)
         self._process = subprocess.Popen(
@@ -217,6 +217,13 @@ def _needed() -> list[str]:
 
 def _landlocked(descriptor: int) -> list[str]:
     readable = [*_python(), *_LIBRARIES, *_DEVICES, *(str(ROOT / name) for name in _needed())]
+    if os.getuid() == 0:
+        for folder in (folder for path in _python() for folder in Path(path).parents):
+            if not folder.stat().st_mode & 0o001:
+                raise UserError(
+                    f"reduced isolation runs as nobody, who cannot reach Python through {folder}: "
+                    f"grade as another user than root, or with --isolation full"
+                )
     there = [path for path in readable if Path(path).exists()]
     return [sys.executable, "-m", "lab_grader.course.grading.zygote", str(descriptor), *there]
 
@@ -235,9 +242,8 @@ def _in_bubblewrap(descriptor: int) -> list[str]:
         command += ["--unshare-user"]
     steps = {path: ["--ro-bind-try", path, path] for path in (*_python(), *_LIBRARIES)}
     # An installed package lies among Python's own; the bank and the solutions must not be seen.
-    steps |= {
-        str(path): ["--tmpfs", str(path)] for path in (ROOT / "lab_grader", ROOT / "lab_transformer")
-    }
+    for package in ("lab_grader", "lab_transformer"):
+        steps[str(ROOT / package)] = ["--tmpfs", str(ROOT / package)]
     steps |= {path: ["--dev-bind", path, path] for path in _DEVICES}
     for name in _needed():
         steps[f"{_CODE}/{name}"] = ["--ro-bind", str(ROOT / name), f"{_CODE}/{name}"]
