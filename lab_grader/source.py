@@ -104,11 +104,12 @@ def solution_lines(text: str) -> list[str]:
 
 
 def find_block(text: str, name: str) -> ast.FunctionDef | ast.ClassDef | None:
-    """Find a block's definition in a module by its name."""
+    """Find a block's definition in a module by its name: of several the last, as Python does."""
+    found = None
     for node in ast.parse(text).body:
         if isinstance(node, Definition) and node.name == name:
-            return node
-    return None
+            found = node
+    return found
 
 
 def block_text(text: str, name: str) -> str:

@@ -31,6 +31,23 @@ def add_commands(command: Command) -> None:
     )
     notebooks.add_argument("weeks", nargs="*", metavar="WEEK", help="the weeks (all)")
     notebooks.add_argument("--check", action="store_true", help="only say what is out of step")
+    grade = command("grade", _grade, "grade a class of submissions")
+    grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="the folder they lie in")
+    grade.add_argument("--out", type=Path, required=True, metavar="GRADES", help="where grades go")
+    choice = grade.add_mutually_exclusive_group()
+    choice.add_argument("--week", type=int, help="grade one week (all)")
+    choice.add_argument("--exercises", default="", metavar="3.1,3.2", help="grade these exercises")
+    grade.add_argument("--jobs", type=int, help="processes on this machine (its cores)")
+    grade.add_argument("--engine", choices=["local", "dask"], default="local", help="who does the work")
+    grade.add_argument("--scheduler", metavar="ADDRESS", help="the scheduler of a Dask cluster")
+    grade.add_argument("--seed", type=int, help="the seed of hidden inputs (random, kept in GRADES)")
+    grade.add_argument("--timeout", type=float, metavar="S", help="seconds for one property (10)")
+    grade.add_argument("--isolation", choices=["full", "reduced", "process"], help="full on Linux")
+    grade.add_argument("--roster", type=Path, metavar="FILE", help="CSV of all students")
+    grade.add_argument("--course", type=Path, metavar="FILE", help="course.toml: points, deadlines")
+    regrade = command("regrade", _regrade, "have grades made again by the next `lab grade`")
+    regrade.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
+    regrade.add_argument("what", nargs="+", metavar="STUDENT|EXERCISE", help="whose, or which")
     serve = command("serve", _serve, "serve the built book on this machine")
     serve.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
     serve.add_argument("--open", action="store_true", help="open the book in a browser")
@@ -61,6 +78,22 @@ def _notebooks(args: argparse.Namespace) -> int:
             print(problem)
             found += 1
     return 1 if found else 0
+
+
+def _grade(args: argparse.Namespace) -> int:
+    from lab_grader.course.grading.run import grade
+
+    what = [str(args.week)] if args.week else [word for word in args.exercises.split(",") if word]
+    return grade(
+        args.submissions, args.out, what, args.jobs, args.engine, args.scheduler, args.seed,
+        args.timeout, args.isolation, args.roster, args.course,
+    )  # fmt: skip
+
+
+def _regrade(args: argparse.Namespace) -> int:
+    from lab_grader.course.grading.run import regrade
+
+    return regrade(args.grades, args.what)
 
 
 def _serve(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ refusal that says why.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import stat
@@ -204,7 +205,8 @@ def understand(tree: Tree) -> tuple[dict[str, bytes], list[str]]:
         package = stubs()
         blocks = _blocks(tree, notes)
         if not blocks:
-            raise Unreadable("it holds no lab_transformer, no module of it, and no exercise cell")
+            why = "; ".join(notes) or "no lab_transformer, no module of it, and no exercise cell"
+            raise Unreadable(f"it holds nothing to grade: {why}")
         for exercise, cell in blocks:
             name = f"{exercise.module}.py"
             text = package[name].decode("utf-8")
@@ -259,13 +261,10 @@ def _cells(name: str, content: bytes, notes: list[str]) -> Iterator[tuple[Exerci
         notes.append(f"{name} is not UTF-8 and was left out")
         return
     if name.endswith(".py"):
-        for exercise in catalogue().values():
-            try:
-                if source.find_block(text, exercise.name) is not None:
-                    yield exercise, text
-            except SyntaxError as error:
-                notes.append(f"{name} has a syntax error in line {error.lineno}")
-                return
+        try:
+            yield from _split(text)
+        except SyntaxError as error:
+            notes.append(f"{name} has a syntax error in line {error.lineno}")
         return
     try:
         cells = json.loads(text)["cells"]
@@ -278,6 +277,23 @@ def _cells(name: str, content: bytes, notes: list[str]) -> Iterator[tuple[Exerci
         words = first.split()
         if len(words) == 2 and words[0] == MAGIC and words[1] in catalogue():
             yield catalogue()[words[1]], body
+
+
+def _split(text: str) -> Iterator[tuple[Exercise, str]]:
+    """Take a file of blocks apart: each block with everything in the file that is no block."""
+    blocks = {exercise.name: exercise for exercise in catalogue().values()}
+    lines, end = text.splitlines(), 0
+    shared: list[str] = []
+    own: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        start, end = end, node.end_lineno or end
+        part = "\n".join(lines[start:end])
+        if isinstance(node, source.Definition) and node.name in blocks:
+            own[node.name] = part
+        else:
+            shared.append(part)
+    for name, part in own.items():
+        yield blocks[name], "\n".join([*shared, part]) + "\n"
 
 
 def stubs() -> dict[str, bytes]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from lab_grader import card
 from lab_grader.course import bank
 from lab_grader.course.grading.model import Grade, Limits, Submission
 from lab_grader.course.grading.remote import Line, Remote
+from lab_grader.course.record import known_for
+from lab_grader.diagnosis import Diagnosis, Known
 from lab_grader.exercises import Exercise
 from lab_grader.runner import Bench, Judge, Property, Result, Test, check
 from lab_grader.source import is_untouched
@@ -22,16 +27,19 @@ def grade(
     line: Line,
     isolation: str,
     seed: int,
-    limits: Limits,
+    limits: Mapping[str, Limits],
+    cache: Path,
 ) -> list[Grade]:
     """Grade exercises of one submission, through a line to a worker that holds its package."""
 
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
         for test in tests:
             tapes = bank.tapes(test.exercise, seed)
-            yield check(test, Bench(lambda: Remote(line, limits.seconds), seed=seed, replay=tapes))
+            seconds = limits[test.exercise].seconds if test.exercise in limits else Limits().seconds
+            backend = functools.partial(Remote, line, seconds)
+            yield check(test, Bench(backend, seed=seed, replay=tapes))
 
-    judge = Judge(Bench(), check_remotely, lambda exercise: bank.known(exercise.id, seed))
+    judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
     grades = []
     for exercise in exercises:
         if _is_untouched(submission, exercise):
@@ -40,6 +48,30 @@ def grade(
             result = judge.result(exercise)
         grades.append(_grade(submission, result, isolation))
     return grades
+
+
+# Symptoms whose messages quote hidden numbers.
+_NUMBERS = ("value", "relation", "not-finite", "property")
+
+
+@functools.cache
+def _known(exercise: Exercise, seed: int, cache: Path) -> Known:
+    return known_for(exercise, seed, cache)
+
+
+def _without_numbers(result: Result) -> Result:
+    """Take the hidden expectations out of what the learner will read."""
+    properties = [
+        dataclasses.replace(property, message=property.relation, relation="")
+        if property.symptom in _NUMBERS
+        else property
+        for property in result.properties
+    ]
+    said = result.diagnosis
+    if said is not None and said.name in _NUMBERS:
+        message = next((p.relation for p in result.properties if p.relation), "")
+        said = Diagnosis(said.name, message or "the numbers are not right", exact=False)
+    return dataclasses.replace(result, properties=properties, diagnosis=said)
 
 
 def _is_untouched(submission: Submission, exercise: Exercise) -> bool:
@@ -53,6 +85,7 @@ def _is_untouched(submission: Submission, exercise: Exercise) -> bool:
 
 
 def _grade(submission: Submission, result: Result, isolation: str) -> Grade:
+    result = _without_numbers(result)
     exercise = result.exercise
     broken = result.broken
     status = result.status

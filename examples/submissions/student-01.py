@@ -1,0 +1,22 @@
+import math
+
+import torch
+
+
+def softmax(scores, dim=-1):
+    shifted = scores - scores.max(dim=dim, keepdim=True).values
+    powers = torch.exp(shifted)
+    return powers / powers.sum(dim=dim, keepdim=True)
+
+
+def scaled_dot_product_attention(q, k, v, mask=None):
+    scores = torch.einsum("...qd,...kd->...qk", q, k) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
+    return weights @ v, weights
+
+
+def split_heads(x, n_heads):
+    *rest, seq, d_model = x.shape
+    return x.reshape(*rest, seq, n_heads, d_model // n_heads).transpose(-3, -2)

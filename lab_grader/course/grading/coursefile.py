@@ -1,0 +1,143 @@
+"""`course.toml` and the roster: what a course decides for itself."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import tomllib
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from lab_grader.course.grading.model import Grade, Limits
+from lab_grader.errors import UserError
+from lab_grader.exercises import catalogue
+
+LEVELS = ("process", "reduced", "full")
+
+
+@dataclass(frozen=True)
+class Course:
+    """Points, deadlines, limits and the least isolation; everything may be left out."""
+
+    points: dict[str, float] = field(default_factory=dict)
+    deadlines: dict[int, datetime] = field(default_factory=dict)
+    late_per_day: float = 0.0
+    late_most: float = 1.0
+    isolation: str = "process"
+    limits: Limits = field(default_factory=Limits)
+    exercise_limits: dict[str, Limits] = field(default_factory=dict)
+
+    def limits_of(self, exercise: str) -> Limits:
+        """Give the limits of an exercise."""
+        return self.exercise_limits.get(exercise, self.limits)
+
+    def settle(self, grade: Grade, submitted_at: str) -> Grade:
+        """Turn a grade into the course's points, with what lateness costs."""
+        worth = self.points.get(grade.exercise, grade.max_points)
+        share = grade.points / grade.max_points if grade.max_points else 0.0
+        extra = dict(grade.extra)
+        due = self.deadlines.get(grade.week)
+        if due is not None and submitted_at:
+            late = (datetime.fromisoformat(submitted_at) - due).total_seconds()
+            if late > 0:
+                days = math.ceil(late / 86400)
+                share *= 1 - min(self.late_most, self.late_per_day * days)
+                extra["late_days"] = days
+        return dataclasses.replace(grade, points=round(worth * share, 2), max_points=worth, extra=extra)
+
+
+def read_course(path: Path | None) -> Course:
+    """Read a course file; a key that is not known is a mistake, not a wish to be ignored."""
+    if path is None:
+        return Course()
+    try:
+        facts = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}") from None
+    _only(path, "", facts, {"points", "deadlines", "late", "isolation", "limits"})
+    late = facts.get("late", {})
+    _only(path, "late.", late, {"per_day", "most"})
+    isolation = facts.get("isolation", "process")
+    if isolation not in LEVELS:
+        raise UserError(f"{path}: isolation is one of {', '.join(LEVELS)}, not {isolation!r}")
+    limits = dict(facts.get("limits", {}))
+    own = {key: limits.pop(key) for key in list(limits) if isinstance(limits[key], dict)}
+    base = _limits(path, "limits", limits, Limits())
+    return Course(
+        points={id: _number(path, f"points.{id}", n) for id, n in _by_exercise(path, facts, "points")},
+        deadlines=_deadlines(path, facts.get("deadlines", {})),
+        late_per_day=_number(path, "late.per_day", late.get("per_day", 0.0)),
+        late_most=_number(path, "late.most", late.get("most", 1.0)),
+        isolation=isolation,
+        limits=base,
+        exercise_limits={
+            id: _limits(path, f"limits.{id}", table, base)
+            for id, table in own.items()
+            if _known(path, "limits", id)
+        },
+    )
+
+
+def _only(path: Path, prefix: str, table: Any, allowed: set[str]) -> None:
+    if not isinstance(table, dict):
+        raise UserError(f"{path}: {prefix.rstrip('.')} is a table")
+    for key in table:
+        if key not in allowed:
+            raise UserError(
+                f"{path}: {prefix}{key} is not known; allowed: {', '.join(sorted(allowed))}"
+            )
+
+
+def _known(path: Path, table: str, id: str) -> bool:
+    if id not in catalogue():
+        raise UserError(f'{path}: {table} names the exercise "{id}", which is not there')
+    return True
+
+
+def _by_exercise(path: Path, facts: dict[str, Any], name: str) -> list[tuple[str, Any]]:
+    table = facts.get(name, {})
+    if not isinstance(table, dict):
+        raise UserError(f'{path}: {name} is a table, such as "3.2" = 10')
+    return [(id, value) for id, value in table.items() if _known(path, name, id)]
+
+
+def _number(path: Path, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise UserError(f"{path}: {key} is a number that is not negative, not {value!r}")
+    return float(value)
+
+
+def _limits(path: Path, prefix: str, table: dict[str, Any], base: Limits) -> Limits:
+    _only(path, f"{prefix}.", table, {"seconds", "memory_mb"})
+    seconds = _number(path, f"{prefix}.seconds", table.get("seconds", base.seconds))
+    megabytes = _number(path, f"{prefix}.memory_mb", table.get("memory_mb", base.memory / 2**20))
+    return Limits(seconds, int(megabytes * 2**20))
+
+
+def _deadlines(path: Path, table: Any) -> dict[int, datetime]:
+    _only(path, "deadlines.", table, {str(e.week) for e in catalogue().values()})
+    found = {}
+    for week, due in table.items():
+        if isinstance(due, date) and not isinstance(due, datetime):
+            due = datetime.combine(due, time.max)
+        if not isinstance(due, datetime):
+            raise UserError(f"{path}: deadlines.{week} is a date such as 2026-11-30T23:59:00Z")
+        found[int(week)] = due if due.tzinfo else due.replace(tzinfo=UTC)
+    return found
+
+
+def read_roster(path: Path) -> list[str]:
+    """Read the students of a course: a CSV file with a column `student`."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
+    if not rows or "student" not in rows[0]:
+        raise UserError(f"{path} needs a first line with column names, one of them `student`")
+    return [row["student"].strip() for row in rows if row["student"] and row["student"].strip()]

@@ -1,0 +1,115 @@
+"""Who does the work: this machine's cores, or a Dask cluster. Both run the same function."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import functools
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab_grader.course.grading.model import Grade, Limits, Submission, refused
+from lab_grader.exercises import Exercise, catalogue
+
+
+@dataclass(frozen=True)
+class Task:
+    """One submission to grade, and the conditions."""
+
+    submission: Submission
+    exercises: tuple[str, ...]
+    limits: dict[str, Limits]
+    isolation: str
+    seed: int
+    cache: str
+
+
+@functools.cache
+def _host(isolation: str) -> Any:
+    """Keep one warm host per process."""
+    import torch
+
+    from lab_grader.course.grading.sandbox import open_host
+
+    torch.set_num_threads(1)
+    host = open_host(isolation)
+    atexit.register(host.close)
+    return host
+
+
+def grade_task(task: Task) -> list[Grade]:
+    """Grade one submission; whatever it does, it costs only itself."""
+    from lab_grader.course.grading import judge
+
+    host = _host(task.isolation)
+    exercises = [catalogue()[id] for id in task.exercises]
+    line = host.line(task.submission.files, task.limits[task.exercises[0]])
+    try:
+        return judge.grade(
+            task.submission, exercises, line, host.level, task.seed, task.limits, Path(task.cache)
+        )
+    finally:
+        line.close()
+
+
+def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
+    """Grade on this machine; a process that dies is replaced, and what is left is tried one by one."""
+    context = multiprocessing.get_context("spawn")
+    waiting = list(tasks)
+    alone = False
+    while waiting:
+        batch = waiting[:1] if alone else waiting
+        done: set[int] = set()
+        with concurrent.futures.ProcessPoolExecutor(1 if alone else jobs, context) as pool:
+            futures = {pool.submit(grade_task, task): task for task in batch}
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    task = futures[future]
+                    try:
+                        result = future.result()
+                    except BrokenProcessPool:
+                        continue
+                    done.add(id(task))
+                    yield task, result
+            except (KeyboardInterrupt, GeneratorExit):
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        if alone and not done:
+            task = waiting[0]
+            done.add(id(task))
+            yield task, _lost(task)
+        waiting = [task for task in waiting if id(task) not in done]
+        alone = bool(waiting)
+
+
+def _lost(task: Task) -> list[Grade]:
+    reason = "grading this submission ended the judge's process twice"
+    return [refused(task.submission, catalogue()[id], reason, task.isolation) for id in task.exercises]
+
+
+def run_on_dask(
+    tasks: list[Task], scheduler: str, connected: Callable[[str], None]
+) -> Iterator[tuple[Task, list[Grade]]]:
+    """Grade on a Dask cluster; tasks of a lost worker are done again by another."""
+    from distributed import Client, as_completed
+
+    with Client(scheduler) as client:
+        connected(str(client))
+        futures = {
+            client.submit(
+                grade_task, task, key=f"lab-{number}-{task.submission.digest[:16]}", pure=False
+            ): task
+            for number, task in enumerate(tasks)
+        }
+        for future in as_completed(list(futures)):
+            task = futures[future]
+            if future.status == "error":
+                reason = f"the cluster gave up on this submission: {future.exception()!r}"
+                exercises: list[Exercise] = [catalogue()[id] for id in task.exercises]
+                yield task, [refused(task.submission, e, reason, task.isolation) for e in exercises]
+            else:
+                yield task, future.result()

@@ -1,0 +1,189 @@
+"""The gradebook: results on disk as soon as they exist, and the files that are made from it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from lab_grader.course.grading.model import Grade, Refused, Submission
+from lab_grader.errors import UserError
+
+FILE = "gradebook.sqlite"
+_TABLES = """
+create table if not exists facts (name text primary key, value text not null);
+create table if not exists submissions (
+    student text primary key, digest text not null, facts text not null, package text not null
+);
+create table if not exists refusals (source text primary key, reason text not null);
+create table if not exists grades (
+    student text not null, exercise text not null, key text not null, line text not null,
+    primary key (student, exercise)
+);
+"""
+
+
+class Gradebook:
+    """An SQLite file that a killed run leaves whole."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(folder / FILE, timeout=30)
+            self._base.execute("pragma journal_mode = wal")
+            self._base.executescript(_TABLES)
+        except (OSError, sqlite3.Error) as error:
+            raise UserError(f"the gradebook in {folder} cannot be opened: {error}") from None
+        self.folder = folder
+
+    def close(self) -> None:
+        """Leave one file behind."""
+        self._base.execute("pragma journal_mode = delete")
+        self._base.close()
+
+    def fact(self, name: str) -> str | None:
+        """Read a fact of this grading."""
+        row = self._base.execute("select value from facts where name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep a fact of this grading."""
+        with self._base:
+            self._base.execute("insert or replace into facts values (?, ?)", (name, value))
+
+    def seed(self, wanted: int | None) -> int:
+        """Give the seed of this grading: the one asked for, the one kept, or a new one nobody knows."""
+        kept = self.fact("seed")
+        seed = wanted if wanted is not None else int(kept) if kept else secrets.randbelow(2**31)
+        self.remember("seed", str(seed))
+        return seed
+
+    def receive(self, submissions: Iterable[Submission], refusals: Iterable[Refused]) -> None:
+        """Note who handed in what; grades of students who are gone go too."""
+        with self._base:
+            self._base.execute("delete from submissions")
+            self._base.execute("delete from refusals")
+            for one in submissions:
+                facts = {"source": one.source, "submitted_at": one.submitted_at, "notes": one.notes}
+                package = {
+                    name: content.decode("utf-8", "replace") for name, content in one.files.items()
+                }
+                self._base.execute(
+                    "insert into submissions values (?, ?, ?, ?)",
+                    (one.student, one.digest, json.dumps(facts), json.dumps(package)),
+                )
+            self._base.executemany(
+                "insert or replace into refusals values (?, ?)",
+                [(refusal.source, refusal.reason) for refusal in refusals],
+            )
+            self._base.execute(
+                "delete from grades where student not in (select student from submissions)"
+            )
+
+    def is_graded(self, submission: Submission, exercise: str, key: str) -> bool:
+        """Tell whether this very submission has been graded under these very conditions."""
+        row = self._base.execute(
+            "select 1 from grades where student = ? and exercise = ? and key = ?",
+            (submission.student, exercise, graded_key(submission, key)),
+        ).fetchone()
+        return row is not None
+
+    def enter(self, submission: Submission, grades: Iterable[Grade], key: str) -> None:
+        """Write the grades of one submission, all of them or none."""
+        lines = [
+            (grade.student, grade.exercise, graded_key(submission, key), _line(grade.to_json()))
+            for grade in grades
+        ]
+        with self._base:
+            self._base.executemany("insert or replace into grades values (?, ?, ?, ?)", lines)
+
+    def forget(self, student: str | None, exercise: str | None) -> int:
+        """Forget grades, so that they are made again; say how many."""
+        with self._base:
+            return self._base.execute(
+                "delete from grades where (?1 is null or student = ?1)"
+                " and (?2 is null or exercise = ?2)",
+                (student, exercise),
+            ).rowcount
+
+    def grades(self) -> list[dict[str, Any]]:
+        """Give all grades, sorted by student and exercise."""
+        rows = [json.loads(row[0]) for row in self._base.execute("select line from grades")]
+        return sorted(rows, key=lambda row: (row["student"], _order(row["exercise"])))
+
+    def submissions(self) -> dict[str, dict[str, Any]]:
+        """Give what is known of every submission, by student."""
+        rows = self._base.execute("select student, facts, package from submissions order by student")
+        return {
+            student: json.loads(facts) | {"package": json.loads(package)}
+            for student, facts, package in rows
+        }
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Give what could not be understood, and why."""
+        return list(self._base.execute("select source, reason from refusals order by source"))
+
+    def write_files(self) -> None:
+        """Write `results.jsonl` and `gradebook.csv` from what is known."""
+        grades = self.grades()
+        replace(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
+        replace(self.folder / "gradebook.csv", to_csv(table(grades)))
+
+
+def graded_key(submission: Submission, key: str) -> str:
+    """Sum up a submission and the conditions under which it was graded."""
+    return hashlib.sha256(f"{submission.digest} {key}".encode()).hexdigest()
+
+
+def _line(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, ensure_ascii=False, sort_keys=True)
+
+
+def _order(exercise: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in exercise.split("."))
+
+
+def table(grades: list[dict[str, Any]]) -> list[list[Any]]:
+    """Lay out points: a row a student, a column an exercise, the sum last."""
+    exercises = sorted({grade["exercise"] for grade in grades}, key=_order)
+    points: dict[str, dict[str, float]] = {}
+    for grade in grades:
+        points.setdefault(grade["student"], {})[grade["exercise"]] = grade["points"]
+    rows: list[list[Any]] = [["student", *exercises, "total"]]
+    for student, own in sorted(points.items()):
+        total = round(sum(own.values()), 2)
+        rows.append([student, *(own.get(exercise, 0) for exercise in exercises), total])
+    return rows
+
+
+def to_csv(rows: list[list[Any]]) -> str:
+    """Write rows as CSV in which no text can be taken for a formula by a spreadsheet."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([harmless(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def harmless(cell: Any) -> Any:
+    """Put a quote before a text that a spreadsheet would run."""
+    if isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "\t", "\r")):
+        return "'" + cell
+    return cell
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8", newline="\n")
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None

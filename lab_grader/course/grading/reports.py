@@ -1,0 +1,214 @@
+"""The class at a glance, and a page for every student."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from lab_grader import source
+from lab_grader.course.grading.gradebook import Gradebook, replace
+from lab_grader.exercises import book_address, catalogue
+
+TEMPLATES = Path(__file__).with_name("templates")
+HEADLINES = {
+    "right": "right",
+    "wrong": "not right yet",
+    "not_started": "not started",
+    "waiting": "waiting for another exercise",
+    "error": "the code raised an error",
+    "timeout": "the code took too long",
+    "crashed": "the code ended Python",
+    "memory": "the code needed too much memory",
+    "refused": "could not be tried",
+}
+_PLAIN = ("right", "wrong", "not_started", "waiting")
+
+
+@functools.cache
+def _environment() -> Environment:
+    return Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True)
+
+
+def write(out: Path, book: Gradebook) -> None:
+    """Write `index.html` and the pages of all students."""
+    grades, submissions = book.grades(), book.submissions()
+    css = (TEMPLATES / "base.css").read_text(encoding="utf-8")
+    by_student: dict[str, list[dict[str, Any]]] = {}
+    for grade in grades:
+        by_student.setdefault(grade["student"], []).append(grade)
+    facts = _class_facts(grades, by_student)
+    facts["refusals"] = book.refusals()
+    facts["notes"] = [(s, note) for s, known in submissions.items() for note in known["notes"]]
+    replace(out / "index.html", _environment().get_template("index.html").render(facts, css=css))
+    for student, rows in by_student.items():
+        known = submissions.get(student, {"package": {}, "notes": []})
+        page = _student_facts(student, rows, known)
+        name = out / "feedback" / file_name(student)
+        replace(
+            name.with_name(name.name + ".html"),
+            _environment().get_template("feedback.html").render(page, css=css),
+        )
+        replace(name.with_name(name.name + ".md"), _markdown(page))
+
+
+def file_name(student: str) -> str:
+    """Give a file name for a student that is safe, and no other student's."""
+    safe = re.sub(r"[^\w.-]+", "_", student).strip("._")[:60]
+    if safe == student:
+        return safe
+    return f"{safe or 'student'}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
+
+
+def _kind(grade: dict[str, Any]) -> str:
+    return str(grade["status"]) if grade["status"] in _PLAIN else "trouble"
+
+
+def _class_facts(
+    grades: list[dict[str, Any]], by_student: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    ids = sorted({grade["exercise"] for grade in grades}, key=lambda id: catalogue()[id].order)
+    exercises = [catalogue()[id] for id in ids]
+    worth = sum({grade["exercise"]: grade["max_points"] for grade in grades}.values())
+    totals = {student: sum(g["points"] for g in rows) for student, rows in by_student.items()}
+    histogram = [0] * 10
+    for total in totals.values():
+        histogram[min(9, int(10 * total / worth)) if worth else 0] += 1
+    shares: dict[str, list[float]] = {}
+    for grade in grades:
+        if grade["max_points"]:
+            shares.setdefault(grade["exercise"], []).append(grade["points"] / grade["max_points"])
+    ranked = sorted((sum(own) / len(own), id) for id, own in shares.items())
+    return {
+        "exercises": exercises,
+        "worth": worth,
+        "average": sum(totals.values()) / len(totals) if totals else 0.0,
+        "isolation": ", ".join(sorted({grade["isolation"] for grade in grades})) or "none",
+        "histogram": histogram,
+        "hardest": [
+            {"id": id, "title": catalogue()[id].title, "share": share, "link": _link(id)}
+            for share, id in ranked[:6]
+            if share < 1
+        ],
+        "turns": _turns(grades),
+        "students": [
+            {
+                "name": student,
+                "page": f"feedback/{file_name(student)}.html",
+                "total": round(totals[student], 2),
+                "cells": _cells(ids, rows),
+            }
+            for student, rows in by_student.items()
+        ],
+    }
+
+
+def _link(id: str) -> str:
+    return f"{book_address()}{catalogue()[id].page}"
+
+
+def _turns(grades: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Count the named wrong turns of the class, most frequent first."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for grade in grades:
+        said = grade["diagnosis"]
+        if said is not None and "-" in said["name"]:
+            counts[grade["exercise"], said["name"], said["message"]] += 1
+    return [
+        {"exercise": id, "name": name, "message": message, "count": count, "link": _link(id)}
+        for (id, name, message), count in counts.most_common(8)
+    ]
+
+
+def _cells(ids: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    own = {grade["exercise"]: grade for grade in rows}
+    cells = []
+    for id in ids:
+        grade = own.get(id)
+        if grade is None:
+            cells.append({"kind": "not_started", "share": 0, "points": 0, "text": "", "title": id})
+            continue
+        kind = _kind(grade)
+        text = {"right": "✓", "trouble": "!", "waiting": "…", "not_started": "·"}.get(kind)
+        said = grade["diagnosis"]
+        title = f"{id}: {HEADLINES[grade['status']]}" + (f", {said['name']}" if said else "")
+        share = grade["points"] / grade["max_points"] if grade["max_points"] else 0
+        cells.append(
+            {
+                "kind": kind,
+                "share": round(share, 2),
+                "points": grade["points"],
+                "text": text or f"{grade['points']:g}",
+                "title": title,
+            }
+        )
+    return cells
+
+
+def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, Any]) -> dict[str, Any]:
+    shown = []
+    for grade in rows:
+        exercise = catalogue()[grade["exercise"]]
+        shown.append(
+            grade
+            | {
+                "title": exercise.title,
+                "kind": _kind(grade),
+                "headline": HEADLINES[grade["status"]],
+                "link": _link(exercise.id),
+                "code": _code(known["package"], exercise.module, exercise.name)
+                if grade["status"] not in ("right", "not_started")
+                else "",
+            }
+        )
+    first = next((row for row in shown if row["status"] not in ("right", "waiting")), None)
+    return {
+        "student": student,
+        "rows": shown,
+        "total": round(sum(row["points"] for row in shown), 2),
+        "worth": sum(row["max_points"] for row in shown),
+        "notes": known["notes"],
+        "next": None
+        if first is None
+        else {
+            "exercise": first["exercise"],
+            "title": first["title"],
+            "hint": catalogue()[first["exercise"]].hints[0],
+        },
+    }
+
+
+def _code(package: dict[str, str], module: str, name: str) -> str:
+    """Cut the learner's own block out of what they handed in, with the numbers of its lines."""
+    text = package.get(f"{module}.py", "")
+    try:
+        block = source.find_block(text, name)
+    except (SyntaxError, ValueError):
+        return text[:4000]
+    if block is None:
+        return ""
+    lines = text.splitlines()[block.lineno - 1 : block.end_lineno]
+    return "\n".join(f"{number:4} {line}" for number, line in enumerate(lines, block.lineno))
+
+
+def _markdown(page: dict[str, Any]) -> str:
+    lines = [f"# {_plain(page['student'])}", "", f"{page['total']:g} of {page['worth']:g} points", ""]
+    for row in page["rows"]:
+        lines.append(f"## {row['exercise']} {row['title']}: {row['headline']}")
+        lines += ["", f"{row['points']:g} of {row['max_points']:g} points", ""]
+        if row["diagnosis"]:
+            lines += [f"What happened: {_plain(row['diagnosis']['message'])}", ""]
+        lines += [f"- [ ] {sentence}" for sentence in row["failed"]]
+        lines += [f"- [x] {sentence}" for sentence in row["passed"]]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Let no text of a student's be taken for Markdown or HTML."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text)
