@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -27,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the `lab` command and give its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     _enter_workspace(words)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ✓ is no reason to stop
     args = _parser().parse_args(words)
     try:
         code: int = args.run(args)
@@ -41,13 +44,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has seen enough; Python must not complain about it when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return MISUSED
 
 
 def _enter_workspace(words: list[str]) -> None:
     """In a released workspace, hand over to the `lab_grader` that lies there."""
-    folder = Path.cwd() / "lab_grader"
-    if (folder / "exercises.json").exists() and folder.resolve() != Path(__file__).resolve().parent:
-        environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    root = catalogue.foreign_workspace()
+    if root is not None:
+        paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         os.execve(sys.executable, [sys.executable, "-m", "lab_grader", *words], environment)
 
 

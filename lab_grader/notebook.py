@@ -18,7 +18,7 @@ from IPython.display import display
 
 from lab_grader import writing
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, UnknownExerciseError, catalogue, select
+from lab_grader.exercises import Exercise, UnknownExerciseError, catalogue, in_workspace, select
 from lab_grader.runner import Result
 from lab_grader.source import is_untouched
 from lab_grader.workspace import Workspace, current
@@ -50,37 +50,48 @@ class LabMagics(Magics):
         """Put the cell's block into your lab_transformer, and check it."""
         with _said_plainly():
             exercise = _one(line)
+            code = self._shell.transform_cell(cell)  # a magic in the cell becomes a call
             try:
-                untouched = is_untouched(cell, exercise.name, exercise.stub)
+                untouched = is_untouched(code, exercise.name, exercise.stub)
             except SyntaxError:
-                self._shell.showsyntaxerror()
+                self._show_syntax_error(line, cell)
                 return
             workspace = current()
-            if not untouched and not self._put(workspace, exercise, cell):
+            if not untouched and not self._put(workspace, exercise, code):
                 return
             _show(workspace, _check(workspace, exercise))
 
+    def _show_syntax_error(self, line: str, cell: str) -> None:
+        """Show a mistake of the cell where it stands in the cell, first line included."""
+        name = self._shell.compile.cache(f"%%exercise {line}\n{cell}", self._shell.execution_count)
+        try:
+            compile(f"\n{cell}", name, "exec")
+        except SyntaxError:
+            self._shell.showsyntaxerror()
+
     def _put(self, workspace: Workspace, exercise: Exercise, code: str) -> bool:
         """Write the cell into the file and load it anew; tell whether that worked."""
-        cell = writing.read_cell(code, exercise)
-        before = workspace.path(exercise).read_bytes()
-        backup = writing.write_cell(workspace, exercise, cell)
-        if backup is not None:
-            print(
-                f"lab_transformer/{exercise.module}.py was changed since a cell last wrote it: "
-                f"a copy is in {backup.relative_to(workspace.root)}"
+        if not in_workspace():
+            raise UserError(
+                "this is the course's own source, where every block is finished: `lab release FOLDER` "
+                "makes a workspace to write in; nothing was written"
             )
+        cell = writing.read_cell(code, exercise)
+        written = writing.write_cell(workspace, exercise, cell)
+        file = f"lab_transformer/{exercise.module}.py"
+        if written.backup is not None:
+            copy = written.backup.relative_to(workspace.root)
+            print(f"{file} was changed since a cell last wrote it: a copy is in {copy}")
         try:
             module = _reload(exercise, self._shell.user_ns)
-        except Exception:
-            writing.restore(workspace, exercise, before)
+        except BaseException:
+            written.undo()
             self._shell.showtraceback()
-            print(
-                f"Nothing was kept: lab_transformer/{exercise.module}.py is as it was before this cell."
-            )
+            print(f"Nothing was kept: {file} is as it was before this cell.")
+            with contextlib.suppress(Exception):
+                _reload(exercise, self._shell.user_ns)
             return False
-        for name in cell.names:
-            self._shell.user_ns[name] = vars(module)[name]
+        self._shell.user_ns.update({n: vars(module)[n] for n in cell.names if n in vars(module)})
         if cell.tried:
             self._shell.run_cell(cell.tried)
         return True
@@ -101,7 +112,9 @@ class LabMagics(Magics):
         from lab_grader.cli import progress_table
 
         out = io.StringIO()
-        Console(file=out, width=90, force_jupyter=False, color_system=None).print(progress_table(current()))
+        Console(file=out, width=90, force_jupyter=False, color_system=None).print(
+            progress_table(current())
+        )
         print("\n".join(line.rstrip() for line in out.getvalue().splitlines()))
 
     @contextlib.contextmanager

@@ -18,6 +18,7 @@ import torch
 
 from lab_grader import tape as tapes
 from lab_grader.diagnosis import Diagnosis, Known, Trace, Watcher
+from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue
 from lab_grader.failures import Failure, NotStarted, Picture
 from lab_grader.submission import Backend, InProcess, Submission
@@ -106,7 +107,12 @@ def find_device(name: str = "cpu") -> torch.device:
         accelerator = torch.accelerator.current_accelerator()
         assert accelerator is not None
         return accelerator
-    return torch.device("cpu" if name == "auto" else name)
+    try:
+        return torch.empty(0, device="cpu" if name == "auto" else name).device
+    except (AssertionError, RuntimeError):
+        raise UserError(
+            f"there is no device {name!r} here: cpu works everywhere, auto takes the best there is"
+        ) from None
 
 
 @functools.cache
@@ -218,8 +224,19 @@ class Judge:
                 result.status = "waiting" if result.waits_for else "wrong"
                 if result.status == "wrong":
                     result.diagnosis = diagnose(properties, self._known(exercise))
+                else:
+                    result.diagnosis = self._lost(result)
         result.seconds = time.perf_counter() - start
         return result
+
+    def _lost(self, result: Result) -> Diagnosis | None:
+        """Tell of a loop or a crash, unless the exercise that is waited for has that itself."""
+        needed = self._results.get(result.waits_for or "")
+        theirs = {property.symptom for property in needed.properties} if needed else set()
+        for property in result.broken:
+            if property.symptom in _LOST and property.symptom not in theirs:
+                return Diagnosis(property.symptom, property.message, exact=False)
+        return None
 
     def _waits_for(self, result: Result) -> str | None:
         """Find the first exercise that this one needs and that is not right yet."""
@@ -233,6 +250,8 @@ class Judge:
         return None
 
 
+# What ended a test from outside.
+_LOST = {"timeout", "crash", "crashed", "memory"}
 # What is worth saying first when nothing known matches.
 _SYMPTOMS = (
     "missing", "exception", "timeout", "crash", "crashed", "memory", "type", "shape", "not-finite",

@@ -263,6 +263,10 @@ def import_block(module: str, name: str) -> Any:
             if error.name != f"lab_transformer.{module}":
                 raise
             raise Missing(f"there is no file {path}") from None
+    package = importlib.import_module("lab_transformer")
+    if Path(found.__file__ or "").parent not in map(Path, package.__path__):
+        # An installed copy of the course stands in for what is not there.
+        raise Missing(f"there is no file {path}")
     if not hasattr(found, name):
         raise Missing(f"{path} defines no `{name}`")
     return getattr(found, name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import symtable
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +16,8 @@ from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise
 from lab_grader.workspace import Workspace
 
-_KEPT = (
-    ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef,
-    ast.Assign, ast.AnnAssign,
-)  # fmt: skip
+_DEFINITIONS = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+_ASSIGNMENTS = ast.Assign, ast.AnnAssign
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,18 @@ class Cell:
 
 
 def read_cell(code: str, exercise: Exercise) -> Cell:
-    """Take a cell apart: definitions and imports go into the file, other statements do not."""
+    """Take a cell apart: definitions and what they use go into the file, other statements do not."""
     lines = code.splitlines()
+    body = ast.parse(code).body
+    used = _used(code, body)
     kept, tried, names, end = [], [], [], 0
-    for node in ast.parse(code).body:
+    for node in body:
         start, end = end, node.end_lineno or end
         part = "\n".join(lines[start:end])  # with the comments above it
-        if isinstance(node, _KEPT):
+        bound = _bound(node)
+        if isinstance(node, _DEFINITIONS) or (isinstance(node, _ASSIGNMENTS) and used & {*bound}):
             kept.append(part)
-            names += _bound(node)
+            names += bound
         else:
             tried.append(part)
     if exercise.name not in names:
@@ -46,6 +49,31 @@ def read_cell(code: str, exercise: Exercise) -> Cell:
             f"this cell defines no `{exercise.name}`, which is what exercise {exercise.id} asks for"
         )
     return Cell("\n".join(kept).strip("\n") + "\n", tuple(names), "\n".join(tried))
+
+
+def _used(code: str, body: list[ast.stmt]) -> set[str]:
+    """List the global names that functions and classes of a cell read, directly or through others."""
+
+    def read_in(scope: symtable.SymbolTable) -> Iterator[str]:
+        yield from (symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global())
+        for inner in scope.get_children():
+            yield from read_in(inner)
+
+    used = {n for scope in symtable.symtable(code, "", "exec").get_children() for n in read_in(scope)}
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            outside = [*node.decorator_list, getattr(node, "args", None), *getattr(node, "bases", [])]
+            used |= {name for part in outside if part for name in _loaded(part)}
+    for node in reversed(body):
+        if isinstance(node, _ASSIGNMENTS) and used & {*_bound(node)}:
+            used |= set(_loaded(node))
+    return used
+
+
+def _loaded(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
 
 
 def _bound(node: ast.stmt) -> list[str]:
@@ -62,17 +90,24 @@ def _bound(node: ast.stmt) -> list[str]:
     ]
 
 
-def write_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Path | None:
-    """Put a cell's code into the learner's file; give the backup, where one was needed.
+@dataclass(frozen=True)
+class Written:
+    """What writing a cell did: the backup, where one was needed, and how to take it all back."""
+
+    backup: Path | None
+    undo: Callable[[], None]
+
+
+def write_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Written:
+    """Put a cell's code into the learner's file.
 
     What the cell wrote last time is replaced. If the file was changed by somebody else since, or holds
     a block that no cell wrote, a copy of it is kept first.
     """
     path = workspace.path(exercise)
-    old = path.read_bytes().decode("utf-8")
+    old = _read(path)
     cells, files = workspace.recall("cells"), workspace.recall("files")
     newline = "\r\n" if "\r\n" in old else "\n"
-    chunk = cell.chunk.replace("\n", newline)
     before = cells.get(exercise.id, "").replace("\n", newline)
     try:
         start, end = _place(old, before, exercise)
@@ -81,18 +116,37 @@ def write_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Path | N
             f"lab_transformer/{path.name} has a syntax error in line {error.lineno} ({error.msg}): "
             "mend it there first, nothing was written"
         ) from None
-    new = old[:start] + chunk + old[end:]
-    compile(new, str(path), "exec")
+    new = old[:start] + cell.chunk.replace("\n", newline) + old[end:]
+    try:
+        compile(new, str(path), "exec")
+    except SyntaxError as error:
+        raise UserError(
+            f"this cell does not fit into lab_transformer/{path.name}: {error.msg}; nothing was written"
+        ) from None
     known = files.get(path.name) == _sha(old)
     untouched = start < end and source.is_untouched(old, exercise.name, exercise.stub)
     backup = None
-    if new != old:
-        if not known and (path.name in files or not untouched):
-            backup = _back_up(workspace, path)
-        _replace(path, new)
-    workspace.remember("cells", cells | {exercise.id: cell.chunk})
-    workspace.remember("files", files | {path.name: _sha(new)})
-    return backup
+    if new != old and not known and (path.name in files or not untouched):
+        backup = _back_up(workspace, path)
+
+    def put(text: str, chunk: str) -> None:
+        if text != _read(path):
+            _replace(path, text)
+        workspace.remember("cells", cells | {exercise.id: chunk})
+        workspace.remember("files", files | {path.name: _sha(text)})
+
+    put(new, cell.chunk)
+    return Written(backup, lambda: put(old, cells.get(exercise.id, "")))
+
+
+def _read(path: Path) -> str:
+    return path.read_bytes().decode("utf-8")
+
+
+def placed(text: str, exercise: Exercise, chunk: str) -> str:
+    """Give a module's text with a chunk in place of an exercise's block."""
+    start, end = _place(text, "", exercise)
+    return text[:start] + chunk + text[end:]
 
 
 def _place(text: str, before: str, exercise: Exercise) -> tuple[int, int]:
@@ -129,13 +183,6 @@ def _replace(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     fresh.write_bytes(text.encode("utf-8"))
     fresh.replace(path)
-
-
-def restore(workspace: Workspace, exercise: Exercise, text: bytes) -> None:
-    """Put a file back as it was, because what was written into it cannot be imported."""
-    path = workspace.path(exercise)
-    _replace(path, text.decode("utf-8"))
-    workspace.remember("files", workspace.recall("files") | {path.name: _sha(text.decode("utf-8"))})
 
 
 def _sha(text: str) -> str:

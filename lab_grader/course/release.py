@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GRADER = Path(__file__).resolve().parents[1]
 TEMPLATES = Path(__file__).with_name("workspace")
 MANIFEST = ".lab/manifest.json"
+# What a check leaves behind is nobody's work; backups are.
+_LEFT_BEHIND = re.compile(r"(^|/)__pycache__/|^\.lab/[^/]+\.json$")
 LEARNER_HEADING = "# == what a learner needs ==\n"
 
 
@@ -87,7 +89,7 @@ def _refuse_to_overwrite(out: Path, zipped: bool) -> None:
     except (OSError, ValueError):
         raise UserError(f"{out} is not empty and not a release: choose another folder") from None
     found = {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
-    found.pop(MANIFEST)
+    found = {name: path for name, path in found.items() if not _LEFT_BEHIND.search(name)}
     changed = [name for name, path in sorted(found.items()) if manifest.get(name) != _sha(path)]
     if changed:
         raise UserError(

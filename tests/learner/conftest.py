@@ -1,0 +1,23 @@
+"""Workspaces to work in."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from learner import Learner
+
+from lab_grader.course.release import release
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first three weeks, released and never touched."""
+    folder = tmp_path_factory.mktemp("release") / "my-transformer"
+    assert release(folder, "1-3") == 0
+    return folder
+
+
+@pytest.fixture
+def learner(released: Path, tmp_path: Path) -> Learner:
+    """Somebody with a workspace of their own."""
+    return Learner(Path(shutil.copytree(released, tmp_path / "my-transformer")))
