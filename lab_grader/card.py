@@ -57,7 +57,7 @@ def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
                 yield [(f"    ✓ {property.sentence}", "dim")]
             else:
                 yield [("    ✗ ", "red"), (property.sentence, "")]
-                yield from ([(f"        {line}", "")] for line in property.message.splitlines())
+                yield from ([(f"        {line}", "")] for line in property.said.splitlines())
     for heading, words in advice(result):
         first, *rest = words.splitlines()
         yield [(f"  {heading}: ", "bold"), (first, "")]
@@ -107,7 +107,7 @@ def card(result: Result) -> str:
     if result.status == "wrong":
         parts.append("<ul>")
         for property in result.properties:
-            message = f"<pre>{_escape(property.message)}</pre>" if property.message else ""
+            message = f"<pre>{_escape(property.said)}</pre>" if property.message else ""
             kind = "good" if property.ok else "bad"
             parts.append(f'<li class="{kind}">{_escape(property.sentence)}{message}</li>')
         parts.append("</ul>")

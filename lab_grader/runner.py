@@ -54,7 +54,13 @@ class Property:
     reached_stub: str | None = None
     trace: Trace = field(default_factory=dict, repr=False)
     picture: Picture | None = field(default=None, repr=False)
+    relation: str = ""
     printed: str = ""
+
+    @property
+    def said(self) -> str:
+        """The message, with how wrong numbers relate to right ones where that is simple."""
+        return f"{self.message}: {self.relation}" if self.relation else self.message
 
 
 @dataclass
@@ -177,9 +183,10 @@ def check(test: Test, bench: Bench) -> Property:
     except NotStarted as stub:
         return ended(False, str(stub), stub.symptom, stub.exercise)
     except Failure as failure:
-        message = str(failure) + (f": {failure.relation}" if failure.relation else "")
         symptom = "relation" if failure.relation else failure.symptom
-        return ended(False, message, symptom, picture=failure.picture)
+        return ended(
+            False, str(failure), symptom, picture=failure.picture, relation=failure.relation or ""
+        )
     return ended(True)
 
 
@@ -272,5 +279,5 @@ def diagnose(properties: list[Property], known: Known | None) -> Diagnosis | Non
     for symptom in _SYMPTOMS:
         for property in properties:
             if property.symptom == symptom:
-                return Diagnosis(symptom, property.message, exact=False)
+                return Diagnosis(symptom, property.said, exact=False)
     return None
