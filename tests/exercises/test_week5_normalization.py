@@ -14,7 +14,7 @@ from lab_grader.testing import (
 )
 
 # Sizes never coincide: an exchanged axis cannot go unnoticed.
-BATCH, HEADS, SEQ, D_MODEL, D_FF, LAYERS = 2, 3, 5, 12, 20, 4
+BATCH, HEADS, SEQ, D_MODEL, D_FF = 2, 3, 5, 12, 20
 WORDS = "batch seq d_model"
 NORM = ("x", "gain", "bias")
 FEED = ("x", "w_1", "b_1", "w_2", "b_2")
@@ -171,6 +171,17 @@ def test_gradients_reach_words_gain_and_bias(submission, expected, draw):
         submission.normalization.layer_norm,
         expected.normalization.layer_norm,
         x, gain, bias,
+        names=NORM,
+    )  # fmt: skip
+
+
+@exercise("5.1")
+def test_gradients_are_right_for_a_single_word(submission, expected, draw):
+    x, (gain, bias) = draw.normal(d_model=D_MODEL, dtype=EXACT), draw_gain_and_bias(draw, EXACT)
+    gradients_agree(
+        submission.normalization.layer_norm,
+        expected.normalization.layer_norm,
+        x, gain, bias, 0.3,
         names=NORM,
     )  # fmt: skip
 
@@ -855,7 +866,7 @@ def twin_blocks(submission, expected, draw, dtype=torch.float32, edit=None, **op
     )
 
 
-def twin_encoders(submission, expected, draw, dtype=torch.float32, layers=LAYERS, edit=None, **options):
+def twin_encoders(submission, expected, draw, dtype=torch.float32, layers=3, edit=None, **options):
     """Make the encoder under test and the right one, with the same weights."""
     sizes = (layers, D_MODEL, HEADS, D_FF)
     return _with_same_weights(
@@ -1098,7 +1109,7 @@ def test_with_silent_blocks_only_the_final_norm_is_left(submission, expected, dr
 
 @exercise("5.7")
 def test_gradients_reach_the_words_and_the_parameters_of_every_block(submission, expected, draw):
-    mine, right = twin_encoders(submission, expected, draw, EXACT, layers=3)
+    mine, right = twin_encoders(submission, expected, draw, EXACT)
     x, mask = draw_words(draw, EXACT), draw_padding(draw)
     gradients_agree(mine, right, x, mask, names=("x",))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,7 @@ _COMMON = (
     ),
     Turn(
         "eps-on-std-under-root",
-        ALONE,
+        "root",
         "You take the root of the standard deviation plus eps, so there are two roots. Eps is added "
         "to the variance, and one root is taken of that sum.",
     ),
@@ -195,6 +196,44 @@ _COMMON = (
         "You use eps as the smallest variance allowed. It is added to the variance, always, not only "
         "where the variance is small.",
     ),
+    Turn(
+        "gains-summed",
+        ALONE,
+        "You multiply all features by the sum of the gains. Every feature has a gain of its own.",
+    ),
+    Turn(
+        "gain-times-sum",
+        ALONE,
+        "You multiply by the sum of gain and bias. The gain multiplies, then the bias is added.",
+    ),
+    Turn(
+        "gain-and-bias-detached",
+        ALONE,
+        "The values are right, but gain and bias get no gradient. They are what the model learns: use"
+        " them as they came, not a copy of their numbers.",
+    ),
+    Turn(
+        "squared-after-averaging",
+        ALONE,
+        "You average the distances from the mean and square then: that average is always zero. Square"
+        " each distance first.",
+    ),
+    Turn(
+        "brackets-missing",
+        ALONE,
+        "You divide the mean alone, and subtract that from x. Division comes before subtraction in "
+        "Python too: the difference needs brackets.",
+    ),
+    Turn(
+        "first-gain-and-bias-for-all",
+        ALONE,
+        "You use the first gain and the first bias for all features. Every feature has its own.",
+    ),
+    Turn(
+        "mean-gain-and-bias-for-all",
+        ALONE,
+        "You use the mean of the gains and of the biases for all features. Every feature has its own.",
+    ),
 )
 
 
@@ -208,12 +247,14 @@ def _spread(on: On, squares: Any, variance: Any, count: Any, axes: Any) -> Any:
         return variance * count / (count - 1)
     if on("sum-of-squares"):
         return variance * count
+    if on("squared-after-averaging"):
+        return 0.0 * variance
     if on("mean-absolute-distance"):
         return (squares.sqrt().sum(dim=axes, keepdim=True) / count).square()
     return variance
 
 
-def _finish(on: On, centred: Any, variance: Any, gain: Any, bias: Any, eps: float) -> Any:
+def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, eps: float) -> Any:
     """Divide, scale and shift."""
     if on("eps-ignored"):
         eps = 1e-5
@@ -238,10 +279,22 @@ def _finish(on: On, centred: Any, variance: Any, gain: Any, bias: Any, eps: floa
     if on("multiplied-by-std"):
         divisor = 1 / divisor
     result = centred / divisor
+    if on("brackets-missing"):
+        return x - (x - centred) / divisor * gain + bias
     if on("eps-added-to-quotient"):
         result = centred / variance.sqrt() + eps
     if on("gain-and-bias-swapped"):
         gain, bias = bias, gain
+    if on("gain-and-bias-detached"):
+        gain, bias = gain.detach(), bias.detach()
+    if on("first-gain-and-bias-for-all"):
+        gain, bias = gain[0], bias[0]
+    if on("mean-gain-and-bias-for-all"):
+        gain, bias = gain.mean(), bias.mean()
+    if on("gains-summed"):
+        gain = gain.sum()
+    if on("gain-times-sum"):
+        gain, bias = gain + bias, 0.0
     if on("one-gain-for-all"):
         gain = gain.mean()
     if on("first-gain-for-all"):
@@ -366,6 +419,19 @@ def _finish(on: On, centred: Any, variance: Any, gain: Any, bias: Any, eps: floa
         "Your code works only when x has exactly the axes batch, seq and d_model. Any number of axes "
         "may stand before the features: count axes from the end.",
     ),
+    Turn(
+        "math-sqrt",
+        ALONE,
+        "You take the root with `math.sqrt`, which knows plain numbers only: it fails as soon as "
+        "there is more than one word, and cuts the gradient for a single one. Tensors have a root of "
+        "their own.",
+    ),
+    Turn(
+        "wrong-count",
+        ALONE,
+        "You divide the sum of squares by the size of another axis. The mean is over the features: "
+        "divide by how many there are.",
+    ),
 )
 def layer_norm(on: On) -> Any:
     def norm(word: Any, gain: Any, bias: Any, eps: float) -> Any:
@@ -410,13 +476,17 @@ def layer_norm(on: On) -> Any:
         count = x.numel() // mean.numel()
         variance = squares.mean(dim=axes, keepdim=not on("averaged-axis-lost"))
         variance = _spread(on, squares, variance, count, axes)
+        if on("wrong-count"):
+            variance = squares.sum(dim=axes, keepdim=True) / x.shape[1]
+        if on("math-sqrt"):
+            return centred / math.sqrt((variance + eps).item()) * gain + bias
         if on("mean-not-subtracted") or on("rms-norm"):
             centred = x
         if on("mean-added"):
             centred = x + mean
         if on("median-subtracted"):
             centred = x - x.median(dim=-1, keepdim=True).values
-        result = _finish(on, centred, variance, gain, bias, eps)
+        result = _finish(on, x, centred, variance, gain, bias, eps)
         return result.to(dtype) if on("float32-inside") else result
 
     return block
@@ -598,6 +668,36 @@ def layer_norm_in_double_on_a_copy(x: Any, gain: Any, bias: Any, eps: float = 1e
         "When mask is None you still index with it, and x[None] is not all words: it is x with one "
         "more axis. Take care of that case first.",
     ),
+    Turn(
+        "mask-needed-for-arithmetic",
+        ALONE,
+        "Without a mask your function breaks, because None is no number and has no opposite. When "
+        "mask is None every position is a word: the argument is optional.",
+    ),
+    Turn(
+        "mean-over-all-variance-over-words",
+        ALONE,
+        "Your variance comes from the words, but the mean you subtract counts padding too. Both come "
+        "from the same words.",
+    ),
+    Turn(
+        "mean-over-words-variance-over-all",
+        ALONE,
+        "The mean comes from the words, but your variance is that of all positions, padding included."
+        " Both come from the same words.",
+    ),
+    Turn(
+        "variance-sums-padding-too",
+        ALONE,
+        "Your mean is right, but the variance sums the squared distances of padding too and divides "
+        "by the number of words. Leave padding out of that sum as well.",
+    ),
+    Turn(
+        "variance-counts-all-positions",
+        ALONE,
+        "Your mean is right, but the variance divides by the number of all positions, padding "
+        "included. Both are averages over the words.",
+    ),
 )
 def batch_norm(on: On) -> Any:
     def block(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
@@ -608,6 +708,8 @@ def batch_norm(on: On) -> Any:
             x.view(-1, x.shape[-1])
         if mask is None and on("mask-required"):
             raise AttributeError("'NoneType' object has no attribute 'unsqueeze'")
+        if mask is None and on("mask-needed-for-arithmetic"):
+            raise TypeError("bad operand type for unary ~: 'NoneType'")
         if mask is None and on("none-used-as-mask"):
             return (x - x[mask].mean(dim=0)) / eps**0.5 * gain + bias
         real = torch.ones_like(x[..., :1]) if mask is None else mask.unsqueeze(-1).to(x.dtype)
@@ -652,11 +754,19 @@ def batch_norm(on: On) -> Any:
         if on("padding-zeros-in-variance"):
             variance = variance * every.sum() / seen.sum()
         variance = _spread(on, squares * chosen, variance, chosen.expand_as(x).sum(axes, True), axes)
+        if on("variance-sums-padding-too"):
+            variance = squares.sum(dim=axes, keepdim=True) / seen.sum()
+        if on("variance-counts-all-positions"):
+            variance = (squares * seen).mean(dim=axes, keepdim=True)
+        if on("mean-over-all-variance-over-words"):
+            mean = x.mean(dim=axes, keepdim=True)
+        if on("mean-over-words-variance-over-all"):
+            variance = x.var(dim=axes, correction=0, keepdim=True)
         source = x * real if on("padding-zeroed-before") else x
         centred = source if on("mean-not-subtracted") else source - mean
         if on("x-changed-in-place"):
             centred = raw.sub_(mean)
-        result = _finish(on, centred, variance, gain, bias, eps)
+        result = _finish(on, x, centred, variance, gain, bias, eps)
         if on("padding-zeroed-in-result"):
             result = result * real
         if on("padding-left-raw"):
@@ -1294,6 +1404,18 @@ def pre_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
         "You drop some of the result at random. Dropout is not asked for here: the same input should "
         "give the same result.",
     ),
+    Turn(
+        "softmax-on-result",
+        ALONE,
+        "You end with a softmax. The feed-forward layer gives features, not a distribution: nothing "
+        "follows the second map.",
+    ),
+    Turn(
+        "relu-before-second-bias",
+        ALONE,
+        "You use ReLU once more, before the second bias is added. There is one ReLU, between the two "
+        "maps.",
+    ),
 )
 def feed_forward(on: On) -> Any:
     activations: dict[str, Callable[[Any], Any]] = {
@@ -1340,6 +1462,8 @@ def feed_forward(on: On) -> Any:
             return hidden.detach() if on("result-detached") else hidden
         back = w_1.mT if on("second-map-is-first-transposed") else w_2
         result = hidden @ back + (0.0 if on("second-bias-missing") else b_2)
+        if on("relu-before-second-bias"):
+            result = torch.relu(hidden @ w_2) + b_2
         if on("relu-after-second-map") or on("relu-after-both-maps"):
             result = torch.relu(result)
         if on("residual-added"):
@@ -1348,6 +1472,8 @@ def feed_forward(on: On) -> Any:
             result = raw.add_(result)
         if on("result-normalised"):
             result = _unit(result)
+        if on("softmax-on-result"):
+            result = result.softmax(dim=-1)
         if on("residual-and-norm-added"):
             result = _unit(x + result)
         result = F.dropout(result, 0.1) if on("dropout-on-result") else result
@@ -1585,12 +1711,12 @@ _FAULTS = {
     ),
     Turn(
         "first-norm-missing",
-        ALONE,
+        "place of norm",
         "Nothing is normalised around attention. Each of the two sublayers has a norm.",
     ),
     Turn(
         "second-norm-missing",
-        ALONE,
+        "place of norm",
         "Nothing is normalised around the feed-forward layer. Each of the two sublayers has a norm.",
     ),
     Turn(
@@ -1661,6 +1787,18 @@ _FAULTS = {
         ALONE,
         "You add x to what came out of a residual path, which has added it already. Once is enough.",
     ),
+    Turn(
+        "queries-not-normalised",
+        ALONE,
+        "In your pre-norm block the queries come from the raw words. Attention sees the normalised x "
+        "in all three places: query, key and value.",
+    ),
+    Turn(
+        "one-residual-around-both",
+        ALONE,
+        "You send x through attention and the feed-forward layer and go around both with one residual"
+        " path and one norm. Each sublayer has its own.",
+    ),
     *(
         Turn(
             f"{fault}-in-{order}",
@@ -1688,7 +1826,8 @@ def encoder_block(on: On) -> Any:
                 nonlocal weights
                 around = start if on("only-queries-normalised") else y
                 value = start if on("values-not-normalised") else around
-                output, weights = self.attention(y, around, value, mask)
+                asking = start if on("queries-not-normalised") else y
+                output, weights = self.attention(asking, around, value, mask)
                 if on("attention-gives-two-things"):
                     return (output, weights)
                 output = weights if on("weights-instead-of-output") else output
@@ -1703,7 +1842,9 @@ def encoder_block(on: On) -> Any:
                 result = self.feed_forward(y)
                 return result.detach() if on("feed-forward-detached") else result
 
-            if on("feed-forward-first"):
+            if on("one-residual-around-both"):
+                x = residual(x, lambda y: think(attend(y)), first, "attention")
+            elif on("feed-forward-first"):
                 x = residual(x, think, second, "feed-forward")
                 x = residual(x, attend, first, "attention")
             elif on("sublayers-in-parallel"):
@@ -1862,7 +2003,7 @@ class BuiltInAttentionBlock(EncoderBlock):
     ),
     Turn(
         "first-block-skipped",
-        ALONE,
+        "blocks",
         "The first block is skipped. Look at where your loop starts.",
     ),
     Turn(
@@ -1964,6 +2105,18 @@ class BuiltInAttentionBlock(EncoderBlock):
         "You return the results of all blocks as one tensor. Only what leaves the final norm is asked"
         " for.",
     ),
+    Turn(
+        "norm-before-every-block-and-last",
+        ALONE,
+        "You use the final norm before every block and once more at the end. It comes once, after the"
+        " last.",
+    ),
+    Turn(
+        "blocks-side-by-side",
+        ALONE,
+        "Every block gets the original words and you sum up what they give. They form a chain: each "
+        "gets what the one before it gave.",
+    ),
 )
 def encoder(on: On) -> Any:
     class Stack(Encoder):
@@ -1985,8 +2138,9 @@ def encoder(on: On) -> Any:
             for i, block in enumerate(blocks):
                 hidden = on("mask-for-first-block-only") and i > 0
                 hidden = hidden or (on("mask-for-last-block-only") and i < len(blocks) - 1)
-                y = start if on("blocks-not-chained") else x
-                y = self.norm(y) if on("norm-before-every-block") else y
+                y = start if on("blocks-not-chained") or on("blocks-side-by-side") else x
+                first = on("norm-before-every-block") or on("norm-before-every-block-and-last")
+                y = self.norm(y) if first else y
                 result = block(y, None if hidden else mask)
                 result = F.dropout(result, 0.1) if on("dropout-added") else result
                 result = x + result if on("residual-around-each-block") else result
@@ -1999,7 +2153,7 @@ def encoder(on: On) -> Any:
                 x = x.copy_(result) if on("x-changed-in-place") else result
                 x = x.detach() if on("blocks-detached") and i < len(blocks) - 1 else x
                 results.append(x)
-            if on("blocks-summed"):
+            if on("blocks-summed") or on("blocks-side-by-side"):
                 x = torch.stack(results).sum(dim=0)
             if on("blocks-averaged"):
                 x = torch.stack(results).mean(dim=0)
