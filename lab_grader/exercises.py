@@ -58,8 +58,8 @@ class Exercise:
 
     @property
     def page(self) -> str:
-        """The chapter of the book that explains the block, and the place in it."""
-        return f"{self.week:02}_{TOPICS[self.week]}.html#{self.name.lower().replace('_', '-')}"
+        """The place in the book that explains the block."""
+        return f"api.html#lab_transformer.{self.block}"
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from lab_grader.course.serve import bind, serve
+from lab_grader.exercises import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 HTML = ROOT / "_build" / "html"
@@ -102,3 +103,9 @@ def test_pages_ask_nobody_else_raise_no_error_and_never_scroll_sideways(
             trouble.append(f"{name} scrolls sideways")
     page.close()
     assert trouble == []
+
+
+def test_the_book_has_the_place_that_explains_each_exercise() -> None:
+    page = (HTML / "book" / "api.html").read_text()
+    places = [exercise.page.partition("#")[2] for exercise in catalogue().values()]
+    assert [place for place in places if f'id="{place}"' not in page] == []
