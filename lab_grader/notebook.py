@@ -18,7 +18,7 @@ from IPython.display import display
 
 from lab_grader import writing
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, UnknownExerciseError, catalogue, in_workspace, select
+from lab_grader.exercises import Exercise, UnknownExerciseError, catalogue, select
 from lab_grader.runner import Result
 from lab_grader.source import is_untouched
 from lab_grader.workspace import Workspace, current
@@ -51,9 +51,10 @@ class LabMagics(Magics):
         with _said_plainly():
             exercise = _one(line)
             code = self._shell.transform_cell(cell)  # a magic in the cell becomes a call
-            try:
+            untouched: bool | None = None
+            with contextlib.suppress(SyntaxError):
                 untouched = is_untouched(code, exercise.name, exercise.stub)
-            except SyntaxError:
+            if untouched is None:
                 self._show_syntax_error(line, cell)
                 return
             workspace = current()
@@ -71,11 +72,6 @@ class LabMagics(Magics):
 
     def _put(self, workspace: Workspace, exercise: Exercise, code: str) -> bool:
         """Write the cell into the file and load it anew; tell whether that worked."""
-        if not in_workspace():
-            raise UserError(
-                "this is the course's own source, where every block is finished: `lab release FOLDER` "
-                "makes a workspace to write in; nothing was written"
-            )
         cell = writing.read_cell(code, exercise)
         written = writing.write_cell(workspace, exercise, cell)
         file = f"lab_transformer/{exercise.module}.py"

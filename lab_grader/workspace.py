@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lab_grader import source
-from lab_grader.exercises import Exercise, package_folder
+from lab_grader.errors import UserError
+from lab_grader.exercises import RELEASED, Exercise, in_workspace, package_folder
 
 
 @dataclass(frozen=True)
@@ -75,4 +76,10 @@ class Workspace:
 
 def current() -> Workspace:
     """Find the workspace whose `lab_transformer` Python imports."""
-    return Workspace(package_folder().parent)
+    root = package_folder().resolve().parent
+    if in_workspace() and root != RELEASED.resolve().parents[1]:
+        raise UserError(
+            f"Python finds lab_transformer in {root}, not in this workspace: start from "
+            f"{RELEASED.parents[1]}, or install it with `pip install -e .`"
+        )
+    return Workspace(root)

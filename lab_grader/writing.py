@@ -106,6 +106,11 @@ def write_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Written:
     """
     path = workspace.path(exercise)
     old = _read(path)
+    if source.BEGIN in old:
+        raise UserError(
+            f"{path} is the course's own source, where every block is finished: `lab release FOLDER` "
+            "makes a workspace to write in; nothing was written"
+        )
     cells, files = workspace.recall("cells"), workspace.recall("files")
     newline = "\r\n" if "\r\n" in old else "\n"
     before = cells.get(exercise.id, "").replace("\n", newline)
