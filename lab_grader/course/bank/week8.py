@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab_grader.course.bank import ALONE, On, Turn, right, space
@@ -55,6 +55,18 @@ from lab_transformer.masking import causal_mask
         "next one to it, and append it all the same.",
     ),
     Turn(
+        "end-token-forced",
+        ALONE,
+        "Where max_length cuts a sequence off, you put the end token in its last place. It belongs "
+        "there only when the model chose it.",
+    ),
+    Turn(
+        "end-token-always-added",
+        ALONE,
+        "You add an end token yourself, even where the model never gave one. It is part of the list "
+        "only where it was reached.",
+    ),
+    Turn(
         "length-without-the-start",
         "length",
         "Your list gets one token longer than max_length. The limit counts all tokens, the start "
@@ -82,6 +94,12 @@ from lab_transformer.masking import causal_mask
         ALONE,
         "The prefixes you give to step lack the start token after the first step. A prefix is the "
         "whole list so far, the start token included.",
+    ),
+    Turn(
+        "prefix-without-the-last-token",
+        ALONE,
+        "The prefixes you give to step lack the newest token. What comes next depends on it most of "
+        "all: show the whole list so far.",
     ),
     Turn(
         "prefix-never-grows",
@@ -113,6 +131,11 @@ from lab_transformer.masking import causal_mask
         "You draw the next token at random. Greedy decoding always takes the most probable one.",
     ),
     Turn(
+        "value-instead-of-index",
+        ALONE,
+        "You append the log-probability of the best token. The token is its place in the vocabulary.",
+    ),
+    Turn(
         "second-best",
         ALONE,
         "You append the second best token instead of the best. Look at the order of your sort and at "
@@ -131,9 +154,10 @@ from lab_transformer.masking import causal_mask
         "even where there is only one.",
     ),
     Turn(
-        "prefix-is-a-list",
+        "prefix-is-no-integer-tensor",
         ALONE,
-        "You give step a Python list. It takes an integer tensor of shape (n, t), as a model would.",
+        "You give step a list, or tokens that are not integers. It takes an integer tensor of shape "
+        "(n, t), as a model would.",
     ),
     Turn(
         "tokens-as-tensors",
@@ -162,6 +186,8 @@ def greedy_decode(on: On) -> Any:
     def choose(row: Tensor, eos_id: int) -> Tensor:
         if on("least-probable"):
             return row.argmin()
+        if on("value-instead-of-index"):
+            return row.max()
         if on("sampled"):
             return torch.multinomial(row.exp(), 1)[0]
         if on("second-best"):
@@ -172,7 +198,7 @@ def greedy_decode(on: On) -> Any:
         return row.argmax()
 
     def shown(tokens: list[int], max_length: int) -> Any:
-        if on("prefix-is-a-list"):
+        if on("prefix-is-no-integer-tensor"):
             return [tokens]
         if on("only-the-last-token"):
             tokens = tokens[-1:]
@@ -180,6 +206,8 @@ def greedy_decode(on: On) -> Any:
             tokens = tokens[1:] or tokens
         if on("prefix-never-grows"):
             tokens = tokens[:1]
+        if on("prefix-without-the-last-token"):
+            tokens = tokens[:-1] or tokens
         if on("prefix-padded"):
             tokens = tokens + [0] * (max_length - len(tokens))
         return torch.tensor(tokens if on("prefix-is-one-row") else [tokens])
@@ -187,7 +215,8 @@ def greedy_decode(on: On) -> Any:
     def block(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
         tokens = [0 if on("starts-with-zero") else bos_id]
         stop = bos_id if on("stops-at-the-start-token") else eos_id
-        limit = max_length + on("length-without-the-start") - on("one-token-short")
+        short = on("one-token-short") or on("end-token-forced")
+        limit = max_length + on("length-without-the-start") - short
         while len(tokens) < limit or on("no-limit"):
             table = step(shown(tokens, max_length))
             last = tokens[-1]
@@ -200,10 +229,14 @@ def greedy_decode(on: On) -> Any:
                 if on("end-token-missing"):
                     tokens.pop()
                 break
+        if on("end-token-forced") and tokens[-1] != eos_id and len(tokens) < max_length:
+            tokens.append(eos_id)
+        if on("end-token-always-added") and tokens[-1] != eos_id:
+            tokens.append(eos_id)
         if on("start-token-missing"):
             return tokens[1:]
         if on("tokens-as-tensors"):
-            return [torch.tensor(token) for token in tokens]
+            return [bos_id, *(torch.tensor(token) for token in tokens[1:])]
         if on("returned-a-tensor"):
             return torch.tensor(tokens)
         if on("returned-a-nested-list"):
@@ -279,6 +312,18 @@ def with_a_buffer(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
         "You multiply the length factor by the penalty. The penalty is its exponent.",
     ),
     Turn(
+        "penalty-multiplies-the-result",
+        ALONE,
+        "You multiply the normalised score by the penalty. The penalty is the exponent of the length "
+        "factor.",
+    ),
+    Turn(
+        "reward-per-token",
+        ALONE,
+        "You add the penalty once for every token. The score is divided by a power of the length "
+        "factor.",
+    ),
+    Turn(
         "penalty-to-the-factor",
         ALONE,
         "Base and exponent have changed places. The length factor is raised to the penalty.",
@@ -304,6 +349,36 @@ def with_a_buffer(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
         "base",
         "Only a part of the fraction is raised to the penalty. Both 5 + length and 6 stand inside the "
         "bracket: mind which operation Python does first.",
+    ),
+    Turn(
+        "only-the-sum-in-the-power",
+        ALONE,
+        "You raise 5 + length to the penalty and divide by 6 afterwards. The whole fraction is "
+        "raised: it needs brackets.",
+    ),
+    Turn(
+        "six-divides-the-score",
+        ALONE,
+        "The 6 ends up dividing the score instead of the sum 5 + length. In Python a / b / c divides "
+        "by both: put brackets around the fraction.",
+    ),
+    Turn(
+        "divided-by-both",
+        ALONE,
+        "You divide the score by 5 + length and by the power of 6. The 6 stands below 5 + length: put "
+        "brackets around the fraction and raise all of it.",
+    ),
+    Turn(
+        "divided-by-both-without-the-penalty",
+        ALONE,
+        "You divide the score by 5 + length and by 6, and the penalty does nothing. Put brackets "
+        "around the fraction, and raise it to the penalty.",
+    ),
+    Turn(
+        "power-of-the-whole",
+        ALONE,
+        "You raise the divided score to the penalty. Only the length factor is raised, before the "
+        "score is divided by it.",
     ),
     Turn(
         "length-alone-over-six",
@@ -385,6 +460,20 @@ def length_penalty(on: On) -> Any:
             factor = (5 + length) / power(6, penalty)
         if on("factor-only"):
             return factor
+        if on("only-the-sum-in-the-power"):
+            factor = power(5 + length, penalty) / 6
+        if on("six-divides-the-score"):
+            factor = power(5 + length, penalty) * 6
+        if on("divided-by-both"):
+            factor = (5 + length) * power(6, penalty)
+        if on("divided-by-both-without-the-penalty"):
+            factor = (5 + length) * 6.0
+        if on("penalty-multiplies-the-result"):
+            return score / fraction(length) * penalty
+        if on("reward-per-token"):
+            return score + penalty * length
+        if on("power-of-the-whole"):
+            return (score / fraction(length)) ** penalty
         if on("multiplied"):
             result = score * factor
         elif on("subtracted"):
@@ -443,6 +532,12 @@ Pair = tuple[list[int], float]
         "with it.",
     ),
     Turn(
+        "sum-starts-at-one",
+        ALONE,
+        "All your scores are too high by one: the sum of the first beam starts at 1. An empty product "
+        "of probabilities is 1, and its logarithm is what a sum starts with.",
+    ),
+    Turn(
         "end-token-not-in-the-score",
         "sum",
         "The log-probability of the end token is missing in your scores. To end here is a decision of "
@@ -488,10 +583,28 @@ Pair = tuple[list[int], float]
         "The length you normalise with leaves out the end token. It was generated, so it counts.",
     ),
     Turn(
+        "divided-by-the-plain-length",
+        ALONE,
+        "You normalise with a power of the length itself. The formula of length_normalised adds 5 and "
+        "divides by 6: use that block.",
+    ),
+    Turn(
+        "divided-by-the-length-of-the-list",
+        ALONE,
+        "You normalise with a power of the length of the whole list. Use length_normalised, and count "
+        "generated tokens only.",
+    ),
+    Turn(
         "normalised-at-every-step",
         ALONE,
         "You normalise the sum again at every step and add to the result. Keep the plain sum beside "
         "the tokens and normalise a copy when you rank.",
+    ),
+    Turn(
+        "finished-normalised-twice",
+        ALONE,
+        "Sequences that end early are normalised twice, once when they end and once more when all are "
+        "ranked. Keep plain sums until the end.",
     ),
     Turn(
         "unfinished-not-normalised",
@@ -535,10 +648,28 @@ Pair = tuple[list[int], float]
         "one end token, and it is the last.",
     ),
     Turn(
+        "cut-at-the-end-token-afterwards",
+        ALONE,
+        "You go on extending sequences that have ended, and cut them at the end token when all is "
+        "over. Their scores then hold steps that are not theirs: freeze them when they end.",
+    ),
+    Turn(
         "first-finished-returned",
         "end",
         "You stop as soon as one sequence has ended. A longer one that is still going on may have the "
         "better score: finished sequences wait until nothing better can come.",
+    ),
+    Turn(
+        "cut-short-at-the-first-end",
+        ALONE,
+        "You stop as soon as one sequence has ended, and return the others as far as they came. A "
+        "longer one may have the better score: go on until no beam is left or max_length is reached.",
+    ),
+    Turn(
+        "end-token-never-taken",
+        ALONE,
+        "Continuations with the end token do not appear in your result at all. They compete like the "
+        "others; when chosen, they are finished and put aside.",
     ),
     Turn(
         "finished-lost",
@@ -565,6 +696,12 @@ Pair = tuple[list[int], float]
         "taken as they are and ranked with the finished ones.",
     ),
     Turn(
+        "unfinished-only-when-nothing-ended",
+        ALONE,
+        "You drop the sequences that reached max_length as soon as any other has ended. They are "
+        "ranked together, by score alone.",
+    ),
+    Turn(
         "length-without-the-start",
         "limit",
         "Your sequences get one token longer than max_length. The limit counts the start token too.",
@@ -579,6 +716,18 @@ Pair = tuple[list[int], float]
         "beam",
         "You keep one continuation of every beam. All continuations of all beams compete: the best "
         "two may well have the same parent.",
+    ),
+    Turn(
+        "beams-chosen-by-the-last-step",
+        ALONE,
+        "You choose the beams by the log-probability of their last token alone. They compete by the "
+        "sum of all their steps.",
+    ),
+    Turn(
+        "first-children-kept",
+        ALONE,
+        "The continuations of the first beam fill the whole beam. Bring the continuations of all "
+        "beams together and sort them before you keep the best.",
     ),
     Turn(
         "never-pruned",
@@ -609,6 +758,13 @@ Pair = tuple[list[int], float]
         "The tokens of your sequences do not belong to their scores: a continuation was attached to "
         "another beam than its own. In the flattened table, work out again which parent and which "
         "token an index stands for.",
+    ),
+    Turn(
+        "index-split-by-beam_width",
+        ALONE,
+        "You split the index of a continuation with beam_width. The flattened table has a row of "
+        "vocab numbers for every beam: it is the size of the vocabulary that tells parent and token "
+        "apart.",
     ),
     Turn(
         "beams-not-reordered",
@@ -643,6 +799,12 @@ Pair = tuple[list[int], float]
         "You return more sequences than beam_width. Only the best beam_width come back.",
     ),
     Turn(
+        "leftovers-returned",
+        ALONE,
+        "You return more sequences than beam_width. When some end while others go on, there are more "
+        "than that in the end: only the best beam_width come back.",
+    ),
+    Turn(
         "only-the-best-returned",
         ALONE,
         "You return the best sequence only. The result is a list of up to beam_width pairs, best "
@@ -670,6 +832,11 @@ Pair = tuple[list[int], float]
         "Your pairs hold tensors. Tokens are a list of integers and the score is a plain number.",
     ),
     Turn(
+        "score-is-a-tensor",
+        ALONE,
+        "Your scores are tensors. A score is a plain number: convert it before you return it.",
+    ),
+    Turn(
         "wider-than-the-vocabulary",
         ALONE,
         "Your search fails when beam_width is larger than the number of continuations, as at the "
@@ -683,6 +850,10 @@ def beam_search(on: On) -> Any:
             length -= 1
         if on("penalty-ignored"):
             return total
+        if on("divided-by-the-plain-length"):
+            return float(total / max(length, 1) ** penalty)
+        if on("divided-by-the-length-of-the-list"):
+            return float(total / len(tokens) ** penalty)
         return length_normalised(total, length, -penalty if on("penalty-sign") else penalty)
 
     def add(total: float, step: float, tokens: list[int], eos_id: int, penalty: float) -> float:
@@ -707,21 +878,22 @@ def beam_search(on: On) -> Any:
         if on("wider-than-the-vocabulary") and width > len(every):
             raise RuntimeError("selected index k out of range")
         every = sorted(every, key=lambda pair: sign * pair[1])
+        if on("first-children-kept"):
+            every = [pair for family in families for pair in sorted(family, key=lambda p: -p[1])]
         return [pair for pair in every if pair[1] > -math.inf]
 
-    def attach(best: list[Pair], families: list[list[Pair]]) -> list[Pair]:
+    def attach(best: list[Pair], families: list[list[Pair]], width: int) -> list[Pair]:
         """Exchange the parents of continuations."""
         parents = [family[0][0][:-1] for family in families]
-        if on("parent-mixed-up"):
-            vocab = len(families[0])
-            index = {tuple(pair[0]): i for i, pair in enumerate(p for f in families for p in f)}
-            return [
-                (parents[index[tuple(tokens)] % vocab % len(parents)] + tokens[-1:], total)
-                for tokens, total in best
-            ]
-        return [
-            (parents[i % len(parents)] + tokens[-1:], total) for i, (tokens, total) in enumerate(best)
-        ]
+        every = {tuple(pair[0]): i for i, pair in enumerate(p for f in families for p in f)}
+
+        def attached(place: int, tokens: list[int]) -> list[int]:
+            index = every[tuple(tokens)]
+            if on("index-split-by-beam_width"):
+                return [*parents[index // width], index % width]
+            return parents[(index if on("parent-mixed-up") else place) % len(parents)] + tokens[-1:]
+
+        return [(attached(i, tokens), total) for i, (tokens, total) in enumerate(best)]
 
     def block(
         step: Any,
@@ -732,7 +904,7 @@ def beam_search(on: On) -> Any:
         length_penalty: float = 0.0,
     ) -> Any:
         copies = beam_width if on("copies-of-the-start") else 1
-        live: list[Pair] = [([bos_id], 0.0)] * copies
+        live: list[Pair] = [([bos_id], float(on("sum-starts-at-one")))] * copies
         ended: list[Pair] = []
         keep = 1 if on("greedy") else max(beam_width - on("one-beam-too-few"), 1)
         limit = max_length + on("length-without-the-start") - on("one-token-short")
@@ -751,29 +923,45 @@ def beam_search(on: On) -> Any:
                     for (tokens, total), family in zip(live, families, strict=True)
                 ]
             ranked = choose(families, beam_width)
-            if on("parent-mixed-up") or on("beams-not-reordered"):
-                ranked = attach(ranked[: beam_width + len(live)], families)
-            if on("finished-extended") or on("finished-filled-up"):
+            if on("beams-chosen-by-the-last-step"):
+                before = {tuple(tokens): total for tokens, total in live}
+                ranked.sort(key=lambda pair: before[tuple(pair[0][:-1])] - pair[1])
+            if any(map(on, ("parent-mixed-up", "beams-not-reordered", "index-split-by-beam_width"))):
+                ranked = attach(ranked[:beam_width], families, beam_width)
+            if any(
+                map(on, ("finished-extended", "finished-filled-up", "cut-at-the-end-token-afterwards"))
+            ):
                 live = ranked[:keep]
                 continue
             ends = [pair[0][-1] == eos_id for pair in ranked]
-            width = len(ranked) if on("ended-outside-the-beam") else beam_width
+            width = len(ranked) if on("ended-outside-the-beam") else 1 if on("greedy") else beam_width
             ended += [pair for pair, end in zip(ranked[:width], ends, strict=False) if end]
             live = [pair for pair, end in zip(ranked, ends, strict=True) if not end]
             live = live if on("never-pruned") else live[:keep]
+            if on("leftovers-returned"):
+                live = [pair for pair in ranked[:beam_width] if pair[0][-1] != eos_id]
             if ended and on("first-finished-returned"):
                 live = []
+            if ended and on("cut-short-at-the-first-end"):
+                break
+            if on("finished-lost"):
+                ended = ended if len(ranked[0][0]) == limit else []
+                live = [pair for pair in ranked[:beam_width] if pair[0][-1] != eos_id]
             if ends and ends[0] and on("stops-when-the-best-ends"):
                 break
-        if on("finished-lost"):
+        if on("end-token-never-taken"):
             ended = []
-        if on("unfinished-lost"):
+        if on("unfinished-lost") or (on("unfinished-only-when-nothing-ended") and ended):
             live = []
 
         def score(pair: Pair, finished: bool) -> Pair:
             tokens, total = pair
-            if not (on("unfinished-not-normalised") and not finished):
+            if not on("normalised-at-every-step") and (finished or not on("unfinished-not-normalised")):
                 total = normalise(total, tokens, eos_id, length_penalty)
+            if on("finished-normalised-twice") and len(tokens) < max_length:
+                total = normalise(total, tokens, eos_id, length_penalty)
+            if on("cut-at-the-end-token-afterwards") and eos_id in tokens[1:]:
+                tokens = tokens[: tokens.index(eos_id, 1) + 1]
             if on("score-is-the-mean"):
                 total /= max(len(tokens) - 1, 1)
             if on("score-is-a-probability"):
@@ -790,7 +978,7 @@ def beam_search(on: On) -> Any:
         if not on("not-sorted"):
             items.sort(key=place)
         pairs = [pair for _, pair, _ in items]
-        if not on("all-returned"):
+        if not on("all-returned") and not on("leftovers-returned"):
             pairs = pairs[: 1 if on("only-the-best-returned") else beam_width]
         if on("worst-first"):
             pairs.reverse()
@@ -813,6 +1001,8 @@ def _packed(on: On, pairs: list[Pair]) -> Any:
         return [tokens for tokens, _ in pairs]
     if on("score-before-tokens"):
         return [(total, tokens) for tokens, total in pairs]
+    if on("score-is-a-tensor"):
+        return [(tokens, torch.tensor(total, dtype=torch.float64)) for tokens, total in pairs]
     if on("tensors-returned"):
         return [(torch.tensor(tokens), torch.tensor(total)) for tokens, total in pairs]
     return pairs
@@ -1002,6 +1192,12 @@ def with_padded_finished_beams(
         "along the last axis only.",
     ),
     Turn(
+        "one-threshold-for-all-rows",
+        ALONE,
+        "You compare all rows with one threshold. The k-th best logit of each row is that row's own: "
+        "keep its axis.",
+    ),
+    Turn(
         "ruled-out-set-to-zero",
         "fill",
         "You set the logits of ruled-out tokens to zero. A logit of zero is not a probability of "
@@ -1050,6 +1246,13 @@ def with_padded_finished_beams(
         "the one to the order of the other first.",
     ),
     Turn(
+        "nucleus-mask-put-back-wrongly",
+        ALONE,
+        "You bring the nucleus from sorted order back to the order of the vocabulary the wrong way "
+        "round. The sort tells which token stands at each place, not at which place each token "
+        "stands.",
+    ),
+    Turn(
         "nucleus-of-the-worst",
         ALONE,
         "Your nucleus is made of the least probable tokens. Look at the direction of your sort.",
@@ -1059,6 +1262,17 @@ def with_padded_finished_beams(
         ALONE,
         "Your nucleus holds the share 1 - top_p instead of top_p. Look at which side of the sum you "
         "compare with.",
+    ),
+    Turn(
+        "nucleus-inverted",
+        ALONE,
+        "You rule out the nucleus and keep the rest. Look at the direction of your comparison.",
+    ),
+    Turn(
+        "nucleus-in-vocabulary-order",
+        ALONE,
+        "You sum up the probabilities in the order of the vocabulary and cut where the sum passes "
+        "top_p. The nucleus is made of the most probable tokens: sort first.",
     ),
     Turn(
         "top_p-as-a-threshold",
@@ -1102,6 +1316,30 @@ def with_padded_finished_beams(
         "probabilities first.",
     ),
     Turn(
+        "noise-is-normal",
+        ALONE,
+        "You add normal noise to the logits and take the best. That trick works with Gumbel noise "
+        "only: with other noise the tokens do not come as often as their probabilities say.",
+    ),
+    Turn(
+        "noise-is-even",
+        ALONE,
+        "You add evenly distributed noise to the logits and take the best. That trick works with "
+        "Gumbel noise only: two logarithms are missing.",
+    ),
+    Turn(
+        "noise-has-the-wrong-sign",
+        ALONE,
+        "You add your noise with the wrong sign. Gumbel noise is minus the logarithm of minus the "
+        "logarithm.",
+    ),
+    Turn(
+        "overflow",
+        ALONE,
+        "Your draw fails for large logits, because their exponential is infinite. The built-in "
+        "softmax takes the maximum off first.",
+    ),
+    Turn(
         "softmax-over-the-rows",
         ALONE,
         "Your softmax runs over the rows, not over the vocabulary. The probabilities of each row sum "
@@ -1112,6 +1350,18 @@ def with_padded_finished_beams(
         "index",
         "You return the place of the token in your sorted list. The caller needs the token itself: "
         "look up which one stood at that place before you sorted.",
+    ),
+    Turn(
+        "rank-among-top_k-returned",
+        ALONE,
+        "With top_k you return the place among the k best. The caller needs the token itself: look up "
+        "which one stood at that place.",
+    ),
+    Turn(
+        "rank-in-the-nucleus-returned",
+        ALONE,
+        "With top_p you return the place in the sorted list. The caller needs the token itself: look "
+        "up which one stood at that place.",
     ),
     Turn(
         "one-draw-for-all-rows",
@@ -1152,6 +1402,18 @@ def with_padded_finished_beams(
         "You change the logits of the caller in place. Work on a copy.",
     ),
     Turn(
+        "list-returned",
+        ALONE,
+        "You return a list or a plain number. The result is an integer tensor with the axes of the "
+        "logits, without the last one.",
+    ),
+    Turn(
+        "single-number-taken",
+        ALONE,
+        "You take a single number out of the draw, which works only for one row. The result is a "
+        "tensor with one token per row.",
+    ),
+    Turn(
         "probabilities-returned",
         ALONE,
         "You return probabilities. What is wanted is one token per row, drawn from them.",
@@ -1165,6 +1427,8 @@ def sample_token(on: On) -> Any:
             return places < 0
         if on("top_k-keeps-the-worst"):
             return places < scaled.shape[-1] - top_k
+        if on("one-threshold-for-all-rows"):
+            return scaled < scaled[..., top_k - 1].min()
         if on("top_k-of-all-rows"):
             return scaled < torch.tensor(sorted(set(scaled.flatten().tolist()))[-top_k]).to(scaled)
         return places >= top_k - on("top_k-one-too-few") + on("top_k-one-too-many")
@@ -1186,6 +1450,13 @@ def sample_token(on: On) -> Any:
             outside = outside.roll(1, dims=-1)
         if on("top_p-as-a-threshold"):
             outside = p < top_p
+        if on("nucleus-inverted"):
+            return before + p < top_p
+        if on("nucleus-in-vocabulary-order"):
+            return (p.gather(-1, order.argsort(dim=-1)).cumsum(dim=-1) > top_p).gather(-1, order)
+        if on("nucleus-mask-put-back-wrongly"):
+            outside[..., 0] = False
+            return outside.gather(-1, order.gather(-1, order))
         if on("nucleus-mask-not-put-back"):
             outside = outside.gather(-1, order)
         elif not on("nucleus-can-be-empty") and not on("nucleus-of-the-worst"):
@@ -1195,11 +1466,20 @@ def sample_token(on: On) -> Any:
     def draw(scaled: Tensor, generator: Any) -> Tensor:
         if on("most-probable-token"):
             return scaled.argmax(dim=-1)
+        if on("noise-is-normal"):
+            return (scaled + torch.randn(scaled.shape, generator=generator)).argmax(dim=-1)
+        if on("noise-is-even"):
+            return (scaled + torch.rand(scaled.shape, generator=generator)).argmax(dim=-1)
+        if on("noise-has-the-wrong-sign"):
+            noise = torch.rand(scaled.shape, generator=generator)
+            return (scaled + (-noise.log()).log()).argmax(dim=-1)
         p = scaled.softmax(dim=0 if on("softmax-over-the-rows") else -1)
         if on("drawn-evenly"):
             p = (p > 0).float()
         if on("softmax-twice"):
-            p = p.softmax(dim=-1).masked_fill(p == 0, 0.0)
+            p = p.softmax(dim=-1)
+        if on("overflow"):
+            p = scaled.exp()
         if on("weights-are-not-probabilities"):
             p = scaled.log_softmax(dim=-1)
         if not on("only-one-or-two-axes"):
@@ -1245,7 +1525,16 @@ def sample_token(on: On) -> Any:
         if on("probabilities-returned"):
             return scaled.softmax(dim=-1).gather(-1, order.argsort(dim=-1))
         rank = draw(scaled, generator)
-        token = rank if on("rank-returned") else order.gather(-1, rank.unsqueeze(-1)).squeeze(-1)
+        token = order.gather(-1, rank.unsqueeze(-1)).squeeze(-1)
+        lost = (on("rank-among-top_k-returned") and top_k) or (
+            on("rank-in-the-nucleus-returned") and top_p
+        )
+        if lost or on("rank-returned"):
+            token = rank
+        if on("list-returned"):
+            return token.tolist()
+        if on("single-number-taken"):
+            return token.item()
         if on("rows-flattened"):
             return token.reshape(-1)
         return token.unsqueeze(-1) if on("axis-left-over") else token
@@ -1307,6 +1596,15 @@ def with_a_categorical(
     return drawn.reshape(logits.shape[:-1])
 
 
+class _Unbiased(nn.Module):
+    def __init__(self, linear: Any) -> None:
+        super().__init__()
+        self.weight: Tensor = linear.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T
+
+
 @space(
     "8.5",
     Turn(
@@ -1338,6 +1636,23 @@ def with_a_categorical(
         ALONE,
         "You keep the keys but not the values, so from the second call on there are fewer values than "
         "weights. Both are needed again.",
+    ),
+    Turn(
+        "kept-keys-as-values",
+        ALONE,
+        "The kept keys are put before the new values too. Keys go with keys, values with values.",
+    ),
+    Turn(
+        "kept-detached",
+        ALONE,
+        "You detach keys and values and then use the detached ones, so no gradient reaches key and "
+        "value. Use what was just computed; a copy may be kept.",
+    ),
+    Turn(
+        "empty-cache-joined",
+        ALONE,
+        "At the first call nothing is kept yet, and you join it all the same. None cannot be joined: "
+        "look first.",
     ),
     Turn(
         "new-before-old",
@@ -1405,6 +1720,29 @@ def with_a_categorical(
         "all of it may be seen.",
     ),
     Turn(
+        "new-words-not-seen",
+        ALONE,
+        "New words see the cached ones, but neither themselves nor each other. A word may look at "
+        "itself and at what came before it in the same call.",
+    ),
+    Turn(
+        "finite-fill",
+        ALONE,
+        "Hidden words get a large negative score instead of minus infinity. When all other scores are "
+        "lower still, the future shines through.",
+    ),
+    Turn(
+        "mask-after-softmax",
+        ALONE,
+        "You hide words after the softmax, so what is left does not sum to one. Hide them before.",
+    ),
+    Turn(
+        "past-from-the-wrong-axis",
+        ALONE,
+        "You read the number of cached words from the wrong axis. Once the heads are split, the axes "
+        "are (batch, heads, seq, d_head).",
+    ),
+    Turn(
         "mask-inverted",
         ALONE,
         "Your mask hides what came before and shows what comes later. True means that a word may be "
@@ -1415,6 +1753,12 @@ def with_a_categorical(
         "mask",
         "You use the mask that was passed instead of your own. It is there so that this block can "
         "stand in the place of another; what may be seen follows from the order alone.",
+    ),
+    Turn(
+        "passed-mask-added",
+        ALONE,
+        "You combine your mask with the one that was passed. That one is not used: what may be seen "
+        "follows from the order alone.",
     ),
     Turn(
         "query-for-all",
@@ -1441,6 +1785,23 @@ def with_a_categorical(
         ALONE,
         "The keys are not projected before they are kept. Only the query is, so the two do not fit "
         "each other.",
+    ),
+    Turn(
+        "w_k-and-w_v-exchanged",
+        ALONE,
+        "The projections of keys and values have changed places.",
+    ),
+    Turn(
+        "nothing-projected",
+        ALONE,
+        "Queries, keys and values are not projected at all. Each goes through its own linear layer of "
+        "the attention first.",
+    ),
+    Turn(
+        "bias-missing",
+        ALONE,
+        "You multiply by the weights of the projections and leave out their biases. Call the layers "
+        "themselves.",
     ),
     Turn(
         "w_o-missing",
@@ -1474,6 +1835,16 @@ def with_a_categorical(
         "scaled-by-d_model",
         ALONE,
         "You scale by the width of the model. It is the width of one head that counts.",
+    ),
+    Turn(
+        "softmax-over-queries",
+        ALONE,
+        "Your softmax runs over the queries. The weights of each query sum to one over the keys.",
+    ),
+    Turn(
+        "weights-of-the-new-words-only",
+        ALONE,
+        "You return only the weights over the new words. They are asked for over all words so far.",
     ),
     Turn(
         "weights-averaged",
@@ -1519,6 +1890,8 @@ def cached_attention(on: On) -> Any:
             store: Any = self.attention if on("cache-shared") else self
             past = None if on("nothing-kept") else getattr(store, "kept", None)
             new = (k, v)
+            if on("empty-cache-joined") and past is None:
+                k = torch.cat([past, k])  # type: ignore[list-item]
             if past is not None:
                 if on("projected-twice"):
                     old_k, old_v = (merge_heads(old) for old in past)
@@ -1533,6 +1906,10 @@ def cached_attention(on: On) -> Any:
                 k, v = (torch.cat(pair, dim=axis) for pair in pairs)
                 if on("keys-only"):
                     v = new[1]
+                if on("kept-keys-as-values"):
+                    v = torch.cat([old_k, new[1]], dim=-2)
+            if on("kept-detached"):
+                k, v = k.detach(), v.detach()
             if not (on("only-the-first-call-kept") and past is not None):
                 store.__dict__["kept"] = new if on("only-the-last-call-kept") else (k, v)
             if on("appended-too-late") and past is not None:
@@ -1547,6 +1924,12 @@ def cached_attention(on: On) -> Any:
                 return causal_mask(total + new)[-new:, :total]
             if on("passed-mask-used") and mask is not None:
                 return mask
+            if on("passed-mask-added") and mask is not None:
+                return full[-new:] & mask
+            if on("past-from-the-wrong-axis"):
+                return torch.ones(new, total).tril(self.attention.n_heads if past else 0).bool()
+            if on("new-words-not-seen"):
+                return (torch.arange(total) < past).expand(new, total)
             if on("mask-from-the-top"):
                 return full[:new]
             if on("mask-of-the-new-words-only"):
@@ -1579,13 +1962,19 @@ def cached_attention(on: On) -> Any:
                     return x.reshape(x.shape[0], heads, x.shape[1], -1)
                 return split_heads(x, heads)
 
-            q = split(inner.w_q(query))
-            k = split(
-                key
-                if on("keys-not-projected")
-                else (inner.w_q if on("w_q-for-keys") else inner.w_k)(key)
-            )
-            v = split((inner.w_k if on("w_k-for-values") else inner.w_v)(value))
+            w_q: nn.Module = inner.w_q
+            w_k: nn.Module = inner.w_q if on("w_q-for-keys") else inner.w_k
+            w_v: nn.Module = inner.w_k if on("w_k-for-values") else inner.w_v
+            if on("w_k-and-w_v-exchanged"):
+                w_k, w_v = w_v, w_k
+            if on("nothing-projected"):
+                w_q = w_k = w_v = nn.Identity()
+            if on("keys-not-projected"):
+                w_k = nn.Identity()
+            w_o: nn.Module = inner.w_o
+            if on("bias-missing"):
+                w_q, w_k, w_v, w_o = (_Unbiased(w) for w in (w_q, w_k, w_v, w_o))
+            q, k, v = split(w_q(query)), split(w_k(key)), split(w_v(value))
             k, v = self.join(k, v)
             if on("no-scale"):
                 q = q * math.sqrt(q.shape[-1])
@@ -1593,11 +1982,21 @@ def cached_attention(on: On) -> Any:
                 q = q * math.sqrt(q.shape[-1] / query.shape[-1])
             visible = self.allowed(q.shape[-2], k.shape[-2], mask)
             output, weights = scaled_dot_product_attention(q, k, v, visible)
+            if any(map(on, ("finite-fill", "mask-after-softmax", "softmax-over-queries"))):
+                scores = q @ k.mT / math.sqrt(q.shape[-1])
+                if not on("mask-after-softmax"):
+                    scores = scores.masked_fill(~visible, -1e9 if on("finite-fill") else -math.inf)
+                weights = scores.softmax(dim=-2 if on("softmax-over-queries") else -1).nan_to_num()
+                if on("mask-after-softmax"):
+                    weights = weights * visible
+                output = weights @ v
             if on("merged-by-a-reshape"):
                 output = output.reshape(query.shape[0], query.shape[1], -1)
             else:
                 output = merge_heads(output)
-            output = output if on("w_o-missing") else inner.w_o(output)
+            output = output if on("w_o-missing") else w_o(output)
+            if on("weights-of-the-new-words-only"):
+                weights = weights[..., -q.shape[-2] :]
             if on("weights-averaged"):
                 weights = weights.mean(dim=1)
             if on("only-the-last-word-answered"):
