@@ -161,9 +161,10 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
                 "kind": _kind(grade),
                 "headline": HEADLINES[grade["status"]],
                 "link": _link(exercise.id),
-                "code": _code(known["package"], exercise.module, exercise.name)
+                "said": grade["diagnosis"]["message"].splitlines() if grade["diagnosis"] else [],
+                "code": _code(known["package"], exercise.module, exercise.name, grade["feedback"])
                 if grade["status"] not in ("right", "not_started")
-                else "",
+                else [],
             }
         )
     first = next((row for row in shown if row["status"] not in ("right", "waiting")), None)
@@ -183,17 +184,24 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
     }
 
 
-def _code(package: dict[str, str], module: str, name: str) -> str:
-    """Cut the learner's own block out of what they handed in, with the numbers of its lines."""
+def _code(package: dict[str, str], module: str, name: str, feedback: str) -> list[dict[str, Any]]:
+    """Cut the learner's own block out of what they handed in, and mark the line that went wrong."""
     text = package.get(f"{module}.py", "")
+    lines = text.splitlines()
+    place = re.search(rf"lab_transformer/{module}\.py, line (\d+)", feedback)
+    wrong = int(place[1]) if place else 0
     try:
         block = source.find_block(text, name)
-    except (SyntaxError, ValueError):
-        return text[:4000]
-    if block is None:
-        return ""
-    lines = text.splitlines()[block.lineno - 1 : block.end_lineno]
-    return "\n".join(f"{number:4} {line}" for number, line in enumerate(lines, block.lineno))
+    except (SyntaxError, ValueError) as error:
+        # No block can be found in a file that cannot be read: show where reading it ends.
+        wrong = getattr(error, "lineno", None) or wrong
+        first, last = max(1, wrong - 12), wrong + 12
+    else:
+        if block is None:
+            return []
+        first, last = block.lineno, block.end_lineno or block.lineno
+    shown = enumerate(lines[first - 1 : last], first)
+    return [{"text": f"{n:4} {line[:500]}", "marked": n == wrong} for n, line in shown]
 
 
 def _markdown(page: dict[str, Any]) -> str:
