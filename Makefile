@@ -7,14 +7,14 @@ ENV := .venv/.ready
 BOOK := _build/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system lint test book serve bench clean clean-all
+.PHONY: help setup system lint test prove mutants figures book serve bench clean clean-all
 
 help: ## explain the targets (this text)
 	@echo "Lab Transformer: build a Transformer block by block."
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  PYTHON=python3.12 chooses an interpreter, ARGS=\"-k mask\" selects tests."
+	@echo "  PYTHON=python3.12 chooses an interpreter, ARGS=\"-k mask\" selects tests, ARGS=3 a week."
 
 setup: $(ENV) ## make the environment in .venv
 
@@ -39,6 +39,19 @@ lint: $(ENV) ## ruff and mypy
 # One torch thread for each test process: more would only compete for the same cores.
 test: $(ENV) system lint $(BOOK) ## run every check
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile $(ARGS)
+
+prove: $(ENV) ## try every right and wrong solution of the bank
+	@OMP_NUM_THREADS=1 $(BIN)/lab prove $(ARGS)
+
+mutants: $(ENV) ## change the solutions in small ways: do the tests notice?
+	@OMP_NUM_THREADS=1 $(BIN)/lab mutants $(ARGS)
+
+# Both run, whatever the first one finds.
+figures: $(ENV) ## all figures of the checks: prove and mutants
+	@code=0; \
+	$(MAKE) --no-print-directory prove || code=1; \
+	$(MAKE) --no-print-directory mutants || code=1; \
+	exit $$code
 
 book: $(BOOK) ## build the book into _build/html
 

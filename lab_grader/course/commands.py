@@ -26,6 +26,8 @@ def add_commands(command: Command) -> None:
     prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
     prove.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove.add_argument("--seed", type=int, help="the seed of all inputs (the published one)")
+    mutants = command("mutants", _mutants, "change the reference in small ways: do the tests notice?")
+    mutants.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     notebooks = command(
         "notebooks", _notebooks, "bring the notebooks in step with the blocks, and run them"
     )
@@ -64,6 +66,12 @@ def _prove(args: argparse.Namespace) -> int:
     from lab_grader.tape import PUBLISHED_SEED
 
     return print_proofs(args.what, PUBLISHED_SEED if args.seed is None else args.seed)
+
+
+def _mutants(args: argparse.Namespace) -> int:
+    from lab_grader.course.mutants import print_scores
+
+    return print_scores(args.what)
 
 
 def _notebooks(args: argparse.Namespace) -> int:
