@@ -15,7 +15,7 @@ from lab_grader.testing import (
 
 # Sizes never coincide, so that an exchanged axis cannot go unnoticed. Only where a test says so is a
 # sequence as long as its vectors are wide: there a wrong product has the right shape.
-BATCH, HEADS, SEQ, D_MODEL, D_HEAD, D_VALUE = 2, 3, 5, 8, 6, 4
+BATCH, HEADS, SEQ, D_MODEL, D_HEAD, D_VALUE = 2, 3, 5, 8, 6, 9
 SQUARE = 6
 WEIGHTS = ("x", "w_q", "w_k", "w_v")
 

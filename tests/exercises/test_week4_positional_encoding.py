@@ -117,16 +117,16 @@ def test_a_longer_table_begins_with_the_shorter_one(submission, expected):
 
 @exercise("4.1")
 def test_every_pair_of_columns_lies_on_the_unit_circle(submission):
-    table = make_table(submission, SEQ, 6)
+    table = make_table(submission, SEQ, 4)
     squares = table.square().unflatten(-1, (-1, 2)).sum(dim=-1)
     agree(squares, 1.0, "the squared length of two neighbouring columns", "position pair", **ANGLE)
 
 
 @exercise("4.1")
 def test_the_dot_product_of_two_positions_depends_on_their_distance_only(submission):
-    table = make_table(submission, 7, 6)
+    table = make_table(submission, 7, 4)
     products = table @ table.mT
-    agree(products.diagonal(), 6 / 2, "the dot product of a position with itself", "position")
+    agree(products.diagonal(), 4 / 2, "the dot product of a position with itself", "position")
     for distance in (1, 4):
         along = products.diagonal(distance)
         what = f"the dot product of positions {distance} apart"
@@ -135,7 +135,7 @@ def test_the_dot_product_of_two_positions_depends_on_their_distance_only(submiss
 
 @exercise("4.1")
 def test_no_two_positions_look_alike(submission):
-    table = make_table(submission, 50, 16)
+    table = make_table(submission, 50, 4)
     distances = torch.cdist(table, table).fill_diagonal_(math.inf)
     require(
         bool(distances.min() > 0.1),
@@ -151,7 +151,7 @@ def test_an_odd_width_is_refused(submission):
 
 @guard("4.1")
 def test_the_table_has_the_default_dtype(submission):
-    table = submission.positional.sinusoidal_positions(LENGTH, D_MODEL)
+    table = submission.positional.sinusoidal_positions(LENGTH, 4)
     require(
         table.dtype == torch.get_default_dtype(),
         f"the table should have the default dtype {torch.get_default_dtype()}, it is {table.dtype}",

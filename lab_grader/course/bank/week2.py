@@ -25,7 +25,8 @@ _FLOAT32 = (
 )
 _FLOAT64 = (
     "Your result is double precision, even for single precision inputs. Calculating in double "
-    "precision is fine, but a block keeps the dtype of what it is given: convert the result at the end."
+    "precision is fine, but a block keeps the dtype of what it is given: convert the result at the "
+    "end."
 )
 _SQUEEZED = (
     "You squeeze the result, which drops every axis of size one. A batch of one sentence or a "
@@ -40,8 +41,8 @@ _THREE_AXES = (
     "one with heads in front, fails. Count axes from the end, and let everything before them be."
 )
 _ONLY_ITSELF = (
-    "You take the dot product of every word with itself only: one number a word. What is asked for is "
-    "one number for every pair of words, a square for each sentence."
+    "You take the dot product of every word with itself only: one number a word. What is asked for "
+    "is one number for every pair of words, a square for each sentence."
 )
 _RESCALED = (
     "You rescale every row of scores before the power, to fit a fixed range or spread. The "
@@ -1036,6 +1037,12 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
         "The context is right, but the weights you return are exchanged: row i should belong to word "
         "i and sum to one.",
     ),
+    Turn(
+        "powers-returned",
+        ALONE,
+        "The context is right, but what you return as weights are the powers before they are divided "
+        "by their sum: rows do not sum to one, and long vectors overflow.",
+    ),
     Turn("squeezed", ALONE, _SQUEEZED),
     Turn("gradient-cut", "care", _NO_GRADIENT),
     Turn(
@@ -1097,6 +1104,7 @@ def contextualize(on: On) -> Any:
         context = combine(used, scores, values)
         weights = scores if on("scores-returned") else weights
         weights = weights.mT if on("transposed-weights-returned") else weights
+        weights = scores.exp() if on("powers-returned") else weights
         if on("squeezed"):
             context, weights = context.squeeze(), weights.squeeze()
         if on("gradient-cut"):
@@ -1285,6 +1293,18 @@ def context_built_in(x: Any) -> Any:
         "even have another width.",
     ),
     Turn(
+        "value-weight-for-key",
+        ALONE,
+        "The key is made with the value's matrix. Each view has its own matrix, and the value may "
+        "even have another width.",
+    ),
+    Turn(
+        "value-weight-for-query",
+        ALONE,
+        "The query is made with the value's matrix. Each view has its own matrix, and the value may "
+        "even have another width.",
+    ),
+    Turn(
         "one-weight-for-all",
         "which",
         "All three views are made with the query's matrix. Three learned views need three matrices.",
@@ -1298,6 +1318,12 @@ def context_built_in(x: Any) -> Any:
         "key-is-the-word",
         ALONE,
         "The key is the word itself. It too is a learned view: the second matrix is not used.",
+    ),
+    Turn(
+        "words-returned",
+        ALONE,
+        "You return the words as they came, three times. Each view is the words times a matrix of "
+        "its own.",
     ),
     Turn(
         "weights-transposed",
@@ -1332,6 +1358,12 @@ def context_built_in(x: Any) -> Any:
     Turn("two-axes-only", ALONE, _TWO_AXES),
     Turn("three-axes-only", ALONE, _THREE_AXES),
     Turn("three-axes-unpacked", ALONE, _THREE_AXES),
+    Turn(
+        "product-always-fails",
+        ALONE,
+        "Your product fails whatever it is given. A common reason is torch.bmm, which wants a batch "
+        "on both sides: x may have one, the weights have none.",
+    ),
     Turn(
         "contiguous-only",
         ALONE,
@@ -1447,6 +1479,12 @@ def context_built_in(x: Any) -> Any:
         "because the value may have another width than the query and the key.",
     ),
     Turn(
+        "cut-in-equal-parts",
+        ALONE,
+        "You make one wide product and cut it into three equal parts. The value may have another "
+        "width than query and key: cut where the matrices meet.",
+    ),
+    Turn(
         "stacked",
         ALONE,
         "You stack the three views into one tensor. That fails as soon as the value has another "
@@ -1496,6 +1534,8 @@ def project_qkv(on: On) -> Any:
         "key-weight-for-query": (1, 1, 2),
         "query-weight-for-value": (0, 1, 0),
         "key-weight-for-value": (0, 1, 1),
+        "value-weight-for-key": (0, 2, 2),
+        "value-weight-for-query": (2, 1, 2),
         "one-weight-for-all": (0, 0, 0),
     }
 
@@ -1523,6 +1563,8 @@ def project_qkv(on: On) -> Any:
             views[2] = x
         if on("key-is-the-word"):
             views[1] = x
+        if on("words-returned"):
+            views = [x, x, x]
         if on("query-scaled") or on("query-and-key-scaled"):
             views[0] = views[0] / w_q.shape[-1] ** 0.5
         if on("query-and-key-scaled"):
@@ -1533,6 +1575,8 @@ def project_qkv(on: On) -> Any:
             views = [view.double() for view in views]
         if on("always-float32"):
             views = [view.float() for view in views]
+        if on("cut-in-equal-parts"):
+            return torch.cat(views, dim=-1).chunk(3, dim=-1)
         if on("stacked"):
             return torch.stack(views)
         if on("named-results"):
@@ -1552,6 +1596,8 @@ def project_qkv(on: On) -> Any:
             return x * w
         if on("not-summed"):
             return x.unsqueeze(-1) * w
+        if on("product-always-fails"):
+            return torch.bmm(x, w)
         if on("two-axes-only"):
             return torch.mm(x, w)
         if on("three-axes-only"):

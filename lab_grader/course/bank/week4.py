@@ -30,7 +30,8 @@ _FLOAT64 = (
 )
 _KEPT = (
     "Your result is double precision, even for single precision inputs. Calculating in double "
-    "precision is fine, but a block keeps the dtype of what it is given: convert the result at the end."
+    "precision is fine, but a block keeps the dtype of what it is given: convert the result at the "
+    "end."
 )
 _SQUEEZED = (
     "You squeeze the result, which drops every axis of size one. A batch of one sentence or a "
@@ -146,6 +147,12 @@ _FREQUENCIES = (
         "then divides by zero.",
     ),
     Turn(
+        "exponent-without-brackets",
+        ALONE,
+        "The power binds first: you raise the base to 2i and divide what comes out by the width. The "
+        "division belongs into the exponent, so put it in brackets.",
+    ),
+    Turn(
         "degrees",
         "angle",
         "You convert the angles between degrees and radians. They are radians already: sine and "
@@ -179,6 +186,8 @@ def _frequency(on: On, column: Any, width: int) -> Any:
         exponent = exponent * 0 + 1
     if on("product-instead-of-power"):
         return 1 / (10000.0 * exponent)
+    if on("exponent-without-brackets"):
+        return 10000.0**-column / width
     base = 1000.0 if on("base-1000") else 100000.0 if on("base-100000") else 10000.0
     base = math.e if on("base-e") else math.e**4 if on("wrong-logarithm") else base
     base = math.exp(math.log2(10000.0)) if on("logarithm-to-base-two") else base
@@ -330,7 +339,7 @@ def _check_width(on: On, width: int) -> None:
         "result",
         "Your table lies on its side. Each position is a row, each wave a column.",
     ),
-    Turn("extra-axis", ALONE, _EXTRA_AXIS),
+    Turn("extra-axis", "result", _EXTRA_AXIS),
     Turn("extra-axis-in-the-middle", ALONE, _EXTRA_AXIS),
     Turn("always-float64", "result", _FLOAT64),
     Turn(
@@ -453,6 +462,12 @@ def waves_by_complex_numbers(length: int, d_model: int) -> Any:
         "turn",
         "Both sines of a block have the same sign, so it stretches instead of turning. Look again at "
         "the cosine of a sum: one of its two terms is subtracted.",
+    ),
+    Turn(
+        "minus-twice",
+        ALONE,
+        "Both sines of a block have a minus, so it stretches instead of turning. Look again at the "
+        "sine and the cosine of a sum: only one of the four terms is subtracted.",
     ),
     Turn(
         "mirrored",
@@ -592,6 +607,7 @@ def shift_matrix(on: On) -> Any:
         sin = -sin if on("moves-the-other-way") else sin
         above = sin if on("minus-missing") or on("mirrored") else -sin
         corner = -cos if on("mirrored") else cos
+        sin = -sin if on("minus-twice") else sin
         if on("mirrored-at-the-other-cosine"):
             cos, above = -cos, sin
         if on("each-column-its-own-frequency"):
@@ -728,6 +744,12 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
         "sum",
         "You put the positions beside the embeddings. They are added, entry by entry, so that the "
         "width stays what it was.",
+    ),
+    Turn(
+        "concatenated-as-words",
+        ALONE,
+        "You put the positions behind the words, so the sentence gets longer. They are added, entry "
+        "by entry.",
     ),
     Turn(
         "multiplied",
@@ -933,6 +955,8 @@ def add_positions(on: On) -> Any:
     def combine(embeddings: Any, rows: Any) -> Any:
         if on("concatenated"):
             return torch.cat([embeddings, rows.expand_as(embeddings)], dim=-1)
+        if on("concatenated-as-words"):
+            return torch.cat([embeddings, rows.expand_as(embeddings)], dim=-2)
         if on("multiplied"):
             return embeddings * rows
         if on("subtracted"):
