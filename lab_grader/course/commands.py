@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from lab_grader.errors import UserError
 from lab_grader.exercises import LOCAL_BOOK
 
 Command = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
@@ -50,6 +51,25 @@ def add_commands(command: Command) -> None:
     regrade = command("regrade", _regrade, "have grades made again by the next `lab grade`")
     regrade.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
     regrade.add_argument("what", nargs="+", metavar="STUDENT|EXERCISE", help="whose, or which")
+    report = command("report", _report, "write the reports of a class again from its gradebook")
+    report.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
+    export = command("export", _export, "write grades, or an autograder, for another system")
+    export.add_argument(
+        "grades", type=Path, nargs="?", metavar="GRADES", help="the folder of the grades"
+    )
+    goal = export.add_mutually_exclusive_group(required=True)
+    goal.add_argument(
+        "--to", choices=["gradescope", "github", "canvas", "moodle", "csv"], help="whom for"
+    )
+    goal.add_argument(
+        "--autograder", type=Path, metavar="OUT", help="write autograders into this folder"
+    )
+    export.add_argument("--out", type=Path, metavar="FILE", help="where to write (GRADES/export)")
+    export.add_argument(
+        "--exercises", default="", metavar="3,4.1", help="what an autograder grades (all)"
+    )
+    export.add_argument("--isolation", choices=["full", "reduced", "process"], default="full",
+                        help="of an autograder (full)")  # fmt: skip
     serve = command("serve", _serve, "serve the built book on this machine")
     serve.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
     serve.add_argument("--open", action="store_true", help="open the book in a browser")
@@ -102,6 +122,24 @@ def _regrade(args: argparse.Namespace) -> int:
     from lab_grader.course.grading.run import regrade
 
     return regrade(args.grades, args.what)
+
+
+def _report(args: argparse.Namespace) -> int:
+    from lab_grader.course.grading.run import report
+
+    return report(args.grades)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from lab_grader.course.grading import exports
+
+    if args.autograder is not None:
+        return exports.autograder(
+            args.autograder, [word for word in args.exercises.split(",") if word], args.isolation
+        )
+    if args.grades is None:
+        raise UserError("name the folder of the grades: lab export GRADES --to csv")
+    return exports.export(args.grades, args.to, args.out)
 
 
 def _serve(args: argparse.Namespace) -> int:

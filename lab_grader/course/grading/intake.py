@@ -121,6 +121,12 @@ def name_of(entry: Path) -> tuple[str, int]:
     return name, 0
 
 
+def canvas_id(source: str) -> str:
+    """Read the number that Canvas gives a student from the name of a file it gave out."""
+    canvas = _CANVAS.fullmatch(source)
+    return canvas["user"] if canvas else ""
+
+
 def _read_entry(entry: Path, student: str) -> Submission:
     mode = entry.lstat().st_mode
     if stat.S_ISLNK(mode):

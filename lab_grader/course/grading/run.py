@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lab_grader.course.grading import engines, intake
 from lab_grader.course.grading.coursefile import LEVELS, Course, read_course, read_roster
-from lab_grader.course.grading.gradebook import Gradebook
+from lab_grader.course.grading.gradebook import FILE, Gradebook
 from lab_grader.course.grading.model import Limits, Refused, Submission
 from lab_grader.course.record import digest
 from lab_grader.errors import UserError
@@ -50,7 +50,8 @@ def grade(
     if roster is not None:
         handed_in = _with_missing(handed_in, read_roster(roster))
     if not handed_in:
-        raise UserError(f"{submissions} holds no submission that could be understood")
+        why = "".join(f"\n  {one.source}: {one.reason}" for one in refusals)
+        raise UserError(f"{submissions} holds no submission that could be understood{why}")
     book = Gradebook(out)
     try:
         chosen_seed = book.seed(seed)
@@ -160,11 +161,29 @@ def _say(book: Gradebook, refusals: list[Refused], students: int, graded: int, o
     print(f"Open {out / 'index.html'}; the grades are in {out / 'gradebook.csv'}.")
 
 
+def report(out: Path) -> int:
+    """Write all files of a grading again from its gradebook."""
+    from lab_grader.course.grading import reports
+
+    book = _existing(out)
+    try:
+        book.write_files()
+        reports.write(out, book)
+    finally:
+        book.close()
+    print(f"Open {out / 'index.html'}.")
+    return 0
+
+
+def _existing(out: Path) -> Gradebook:
+    if not (out / FILE).exists():
+        raise UserError(f"{out} holds no gradebook: run `lab grade` first")
+    return Gradebook(out)
+
+
 def regrade(out: Path, what: list[str]) -> int:
     """Forget the grades of students or exercises, so that the next `lab grade` makes them again."""
-    if not (out / "gradebook.sqlite").exists():
-        raise UserError(f"{out} holds no gradebook: run `lab grade` first")
-    book = Gradebook(out)
+    book = _existing(out)
     try:
         students = book.submissions()
         for word in what:

@@ -1,0 +1,194 @@
+"""Grades for other systems, in the formats that they document.
+
+Gradescope: gradescope-autograders.readthedocs.io/en/latest/specs. GitHub: the input of
+classroom-resources/autograding-grading-reporter. Canvas: the columns of its own gradebook export.
+Moodle: a column that names the user, then one for each grade item.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table, to_csv
+from lab_grader.course.grading.intake import canvas_id
+from lab_grader.errors import UserError
+from lab_grader.exercises import catalogue, package_folder, select
+
+TEMPLATES = Path(__file__).with_name("templates")
+Grades = list[dict[str, Any]]
+
+
+def export(grades: Path, to: str, out: Path | None) -> int:
+    """Write the grades of a class as another system takes them."""
+    if not (grades / FILE).exists():
+        raise UserError(f"{grades} holds no gradebook: run `lab grade` first")
+    if out is not None and out.exists():
+        raise UserError(f"{out} exists already: delete it, or name another with --out")
+    book = Gradebook(grades)
+    try:
+        if to in _PER_STUDENT:
+            written = _write_each(book, to, out or grades / "export" / to)
+        else:
+            written = out or grades / "export" / f"{to}.csv"
+            replace(written, to_csv(_PER_CLASS[to](book)))
+    finally:
+        book.close()
+    print(f"Wrote {written}.")
+    return 0
+
+
+def _write_each(book: Gradebook, to: str, out: Path) -> Path:
+    """Write a file for each student, or a single one where there is but one student."""
+    from lab_grader.course.grading.reports import file_name
+
+    by_student: dict[str, Grades] = {}
+    for grade in book.grades():
+        by_student.setdefault(grade["student"], []).append(grade)
+    single = out.suffix == ".json"
+    if single and len(by_student) != 1:
+        raise UserError(f"{out} can hold one student, not {len(by_student)}: name a folder with --out")
+    submissions = book.submissions()
+    refused = [f"{source}: {reason}" for source, reason in book.refusals()] if single else []
+    for student, rows in by_student.items():
+        said = [*submissions[student]["notes"], *refused]
+        text = json.dumps(_PER_STUDENT[to](rows, said), ensure_ascii=False, indent=1)
+        replace(out if single else out / f"{file_name(student)}.json", text + "\n")
+    return out
+
+
+def _name(grade: dict[str, Any]) -> str:
+    return f"{grade['exercise']} {catalogue()[grade['exercise']].title}"
+
+
+def gradescope(rows: Grades, said: list[str]) -> dict[str, Any]:
+    """Give one student's `results.json`: a test case is an exercise."""
+    return {
+        "score": round(sum(grade["points"] for grade in rows), 2),
+        "output": "\n".join(said),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": [
+            {
+                "number": grade["exercise"],
+                "name": _name(grade),
+                "score": grade["points"],
+                "max_score": grade["max_points"],
+                "status": "passed" if grade["status"] == "right" else "failed",
+                "output": grade["feedback"],
+            }
+            for grade in rows
+        ],
+    }
+
+
+def github(rows: Grades, said: list[str]) -> dict[str, Any]:
+    """Give one student's result as the grading reporter of GitHub Classroom reads it."""
+    right = all(grade["status"] == "right" for grade in rows)
+    return {
+        "version": 1,
+        "status": "pass" if right else "fail",
+        "max_score": sum(grade["max_points"] for grade in rows),
+        "tests": [
+            {
+                "name": _name(grade),
+                "status": "pass" if grade["status"] == "right" else "fail",
+                "score": grade["points"],
+                "message": "\n".join([*said, grade["feedback"]]),
+                "test_code": f"lab check {grade['exercise']}",
+                "filename": "",
+                "line_no": 0,
+                "duration": grade["seconds"],
+            }
+            for grade in rows
+        ],
+    }
+
+
+def _items(book: Gradebook) -> tuple[list[str], list[float], list[list[Any]]]:
+    """Give the titles of all exercises, what they are worth, and rows of a student and points."""
+    grades = book.grades()
+    head, *rows = table(grades)
+    titles = {grade["exercise"]: _name(grade) for grade in grades}
+    worth = {grade["exercise"]: grade["max_points"] for grade in grades}
+    exercises = head[1:-1]
+    return [titles[id] for id in exercises], [worth[id] for id in exercises], [row[:-1] for row in rows]
+
+
+def canvas(book: Gradebook) -> list[list[Any]]:
+    """Lay out grades as Canvas imports them; a student's ID is known from the file Canvas gave out."""
+    titles, worth, rows = _items(book)
+    submissions = book.submissions()
+    return [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
+        ["    Points Possible", "", "", "", "", *worth],
+        *([name, canvas_id(submissions[name]["source"]), "", "", "", *own] for name, *own in rows),
+    ]
+
+
+def moodle(book: Gradebook) -> list[list[Any]]:
+    """Lay out grades for Moodle's import, which asks what each column stands for."""
+    titles, _, rows = _items(book)
+    return [["username", *titles], *rows]
+
+
+_PER_STUDENT: dict[str, Callable[[Grades, list[str]], dict[str, Any]]] = {
+    "gradescope": gradescope,
+    "github": github,
+}
+_PER_CLASS: dict[str, Callable[[Gradebook], list[list[Any]]]] = {
+    "canvas": canvas,
+    "moodle": moodle,
+    "csv": lambda book: table(book.grades()),
+}
+SYSTEMS = (*_PER_STUDENT, *_PER_CLASS)
+
+
+def autograder(out: Path, what: list[str], isolation: str) -> int:
+    """Write a zip to upload to Gradescope, and a workflow for GitHub Classroom."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists already: name a new folder")
+    facts = {
+        "EXERCISES": ",".join(exercise.id for exercise in select(what)),
+        "ISOLATION": isolation,
+        # The same for all students of the assignment, and known to none of them.
+        "SEED": str(secrets.randbelow(2**31)),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(out / "gradescope.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("setup.sh", "run_autograder"):
+            # Gradescope runs them as they are: executable, at the top.
+            member = zipfile.ZipInfo(name)
+            member.external_attr = 0o755 << 16
+            archive.writestr(member, _filled(name, facts))
+        root = package_folder().parent
+        for folder in ("lab_transformer", "lab_grader", "tests/exercises"):
+            for path in sorted((root / folder).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    archive.write(path, path.relative_to(root))
+        archive.writestr("requirements.txt", _requirements(root / "requirements.txt"))
+    replace(out / "classroom.yml", _filled("classroom.yml", facts))
+    print(f"Upload {out / 'gradescope.zip'} to Gradescope as the assignment's autograder.")
+    print(f"Put {out / 'classroom.yml'} into a GitHub repository as .github/workflows/classroom.yml.")
+    return 0
+
+
+def _filled(name: str, facts: dict[str, str]) -> str:
+    text = (TEMPLATES / name).read_text(encoding="utf-8")
+    for key, value in facts.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _requirements(path: Path) -> str:
+    """Choose what grading needs from everything that is pinned."""
+    needed = ("torch", "numpy", "jaxtyping", "matplotlib", "ipykernel", "pytest", "rich", "jinja2")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "".join(f"{line}\n" for line in lines if line.partition("==")[0] in needed)
