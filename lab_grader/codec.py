@@ -22,6 +22,9 @@ _DTYPES = {
 }  # fmt: skip
 
 
+_DEPTH = 32
+
+
 class CodecError(ValueError):
     """Bytes or a value that this codec does not speak."""
 
@@ -29,7 +32,7 @@ class CodecError(ValueError):
 def pack(value: object) -> bytes:
     """Turn a value into bytes."""
     buffers: list[bytes] = []
-    header = json.dumps(_describe(value, buffers), ensure_ascii=False).encode()
+    header = json.dumps(_describe(value, buffers), ensure_ascii=False).encode(errors="replace")
     return b"".join([struct.pack("<Q", len(header)), header, *buffers])
 
 
@@ -81,9 +84,13 @@ class _Reader:
     def __init__(self, data: memoryview) -> None:
         self.rest = data
 
-    def value(self, header: object) -> Any:
+    def value(self, header: object, depth: int = 0) -> Any:
+        if depth > _DEPTH:
+            raise CodecError("containers within containers, too deep")
+        if isinstance(header, str):
+            header.encode()  # half a character is an error here, not where it is shown
         if isinstance(header, list):
-            return [self.value(item) for item in header]
+            return [self.value(item, depth + 1) for item in header]
         if not isinstance(header, dict):
             return header
         ((kind, content),) = header.items()
@@ -91,16 +98,20 @@ class _Reader:
             case "tensor":
                 return self.tensor(*content)
             case "tuple":
-                return tuple(self.value(item) for item in content)
+                return tuple(self.value(item, depth + 1) for item in content)
             case "set":
-                return {self.value(item) for item in content}
+                return {self.value(item, depth + 1) for item in content}
             case "dict":
-                return {self.value(key): self.value(item) for key, item in content}
+                return {
+                    self.value(key, depth + 1): self.value(item, depth + 1) for key, item in content
+                }
         raise CodecError(f"unknown kind {kind!r}")
 
     def tensor(self, kind: str, shape: list[int]) -> Tensor:
         dtype = _DTYPES[kind]
         size = dtype.itemsize
+        if len(shape) > _DEPTH:
+            raise CodecError(f"a tensor of {len(shape)} axes")
         for axis in shape:
             if type(axis) is not int or axis < 0:
                 raise CodecError(f"bad shape {shape}")
@@ -110,4 +121,7 @@ class _Reader:
         chunk, self.rest = self.rest[:size], self.rest[size:]
         if not size:
             return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(bytearray(chunk), dtype=dtype).reshape(shape)
+        whole = bytearray(chunk)
+        if dtype is torch.bool and torch.frombuffer(whole, dtype=torch.uint8).max() > 1:
+            raise CodecError("a truth value that is neither true nor false")
+        return torch.frombuffer(whole, dtype=dtype).reshape(shape)

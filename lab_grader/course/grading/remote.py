@@ -12,9 +12,14 @@ from torch import Tensor
 
 from lab_grader import codec, failures
 from lab_grader.course.grading import wire
+from lab_grader.errors import UserError
+from lab_grader.exercises import catalogue
 from lab_grader.submission import Handle, Made, Reply, Target
 
+# What one answer may cost the judge: calls back, what they keep and how large their arguments are.
 _CALLBACKS = 20_000
+_KEPT = 1000
+_ARGUMENTS = 2**20
 _MESSAGE = 2000
 _KNOWN = {
     name: getattr(failures, name)
@@ -41,6 +46,10 @@ class Line(Protocol):
         """End the worker; the next call starts another."""
         ...
 
+    def close(self) -> None:
+        """End the worker, and leave nothing of it."""
+        ...
+
 
 class Lost(failures.Failure):
     """A call that the worker did not survive, or did not finish in time."""
@@ -64,33 +73,34 @@ class Remote:
         self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
     ) -> Reply:
         """Ask the worker to call the target; check its answer before it becomes a value."""
+        leaves = [
+            item
+            for item in (*args, *kwargs.values())
+            if isinstance(item, Tensor) and item.is_leaf and item.requires_grad
+        ]
+        request = {
+            # What earlier tests made is forgotten, and randomness starts where this test starts it.
+            "seed": torch.initial_seed() if self._fresh else None,
+            "target": [target.module, target.name, target.handle],
+            "leaves": leaves,
+            "args": self._describe(list(args), leaves),
+            "kwargs": self._describe(kwargs, leaves),
+            "gradients": gradients,
+        }
         try:
             stream = self._line.open(time.monotonic() + self._seconds)
-            if self._fresh:
-                self._ask(stream, {"op": "reset", "seed": torch.initial_seed()})
-                self._fresh = False
-            leaves = [
-                item
-                for item in (*args, *kwargs.values())
-                if isinstance(item, Tensor) and item.is_leaf and item.requires_grad
-            ]
-            request = {
-                "op": "call",
-                "target": [target.module, target.name, target.handle],
-                "leaves": leaves,
-                "args": self._describe(list(args), leaves),
-                "kwargs": self._describe(kwargs, leaves),
-                "gradients": gradients,
-            }
             answer = self._ask(stream, request)
+            self._fresh = False
             return _reply(answer)
         except WorkerLost as lost:
             self._line.drop()
             raise Lost(lost) from None
-        except (codec.CodecError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (failures.Failure, UserError):
+            raise
+        except Exception as error:  # whatever a stranger's bytes do, they do it to the stranger
             self._line.drop()
-            malformed = WorkerLost("crashed", f"the answer could not be read: {str(error)[:200]}")
-            raise Lost(malformed) from None
+            said = f"the answer could not be read: {_text(str(error))[:200]}"
+            raise Lost(WorkerLost("crashed", said)) from None
 
     def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
         def special(item: Any) -> Any:
@@ -124,13 +134,15 @@ class Remote:
                 continue
             if answer.get("id") != id:
                 raise codec.CodecError("an answer that nobody asked for")
-            self.printed = str(answer.get("printed", ""))[-_MESSAGE:]
+            self.printed = _text(answer["printed"])
             return answer
         raise codec.CodecError("too many callbacks")
 
     def _call_back(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
             given = question["args"]
+            if sum(item.nbytes for item in given if isinstance(item, Tensor)) > _ARGUMENTS:
+                raise ValueError("the arguments are too large")
             if "backward" in question:
                 inputs, output = self._kept[question["backward"]]
                 (gradient,) = given
@@ -142,20 +154,33 @@ class Remote:
             if not question["keep"]:
                 with torch.no_grad():
                     return {"value": function(*given)}
+            if len(self._kept) == _KEPT:
+                raise ValueError("too many calls that keep their history")
             inputs = [tensor.requires_grad_() for tensor in given]
             with torch.enable_grad():
                 output = function(*inputs)
             self._kept.append((inputs, output))
             return {"value": output.detach(), "call": len(self._kept) - 1}
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"[:_MESSAGE]}
+            return {"error": _text(f"{type(error).__name__}: {error}")}
+
+
+def _text(said: Any) -> str:
+    """Make a stranger's text fit to be shown: not too long, and nothing that steers a terminal."""
+    if not isinstance(said, str):
+        raise codec.CodecError("a text is expected")
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in said[-_MESSAGE:]
+    )
 
 
 def _reply(answer: dict[str, Any]) -> Reply:
     if "failure" in answer:
-        name, message, kind = (str(part)[:_MESSAGE] for part in answer["failure"])
-        if name == "NotStarted":
-            raise failures.NotStarted(message[:20])
+        name, message, kind = map(_text, answer["failure"])
+        if name == "NotStarted" and message in catalogue():
+            raise failures.NotStarted(message)
+        if kind == "MemoryError" or "can't allocate memory" in message:
+            raise Lost(WorkerLost("memory", message))
         if name == "Raised":
             raise failures.Raised(message, kind)
         raise _KNOWN.get(name, failures.Failure)(message)
@@ -169,7 +194,7 @@ def _reply(answer: dict[str, Any]) -> Reply:
     gradients = answer["gradients"]
     changed = answer["changed"]
     if not isinstance(gradients, dict) or not all(
-        g is None or isinstance(g, Tensor) for g in gradients.values()
+        isinstance(name, str) and (g is None or isinstance(g, Tensor)) for name, g in gradients.items()
     ):
         raise codec.CodecError("gradients are tensors by name")
     if not isinstance(changed, list) or not all(isinstance(name, str) for name in changed):

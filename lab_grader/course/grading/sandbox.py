@@ -61,11 +61,16 @@ class Sandbox:
         self.level = level
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._count = 0
         self._start()
         # Take every step once: what cannot be had is said now, not in the middle of a class.
-        line = self.line({}, Limits())
-        line.open(time.monotonic() + _PATIENCE)
-        line.close()
+        try:
+            line = self.line({}, Limits())
+            line.open(time.monotonic() + _PATIENCE)
+            line.close()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -124,35 +129,39 @@ class Sandbox:
         return codec.unpack(wire.receive_frame(self._stream()))
 
     def spawn(self, memory: int) -> tuple[socket.socket, int]:
-        """Start a worker; give the socket to it and the number of its keeper."""
+        """Start a worker; give the socket to it, and its number."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            for attempt in (1, 2):
-                try:
-                    wire.send_frame(self._stream(), codec.pack({"memory": memory}))
-                    socket.send_fds(self._control, [b"+"], [theirs.fileno()])
-                    keeper = self._receive()
-                    break
-                except (WorkerLost, OSError):
-                    if attempt == 2:
-                        raise
-                    # Somebody ended the warm process: when memory runs out, the system may.
-                    self.close()
-                    self._start()
-        if not isinstance(keeper, int):
-            ours.close()
-            raise self._failure(str(keeper))
-        return ours, keeper
+            self._count += 1
+            request = {"worker": self._count, "memory": memory}
+            try:
+                error = self._ask(request, theirs)
+            except (WorkerLost, OSError):
+                # Somebody ended the warm process: where memory runs out, the system may.
+                self.close()
+                self._start()
+                error = self._ask(request, theirs)
+            if error is not None:
+                ours.close()
+                raise self._failure(error)
+            return ours, self._count
 
-    def end(self, keeper: int, wait: bool) -> int | None:
+    def end(self, worker: int, wait: bool) -> int | None:
         """End a worker; where it ended by itself (it has a moment, if asked to wait), say how."""
         with self._lock:
+            if self._process is None:
+                return None
             try:
-                wire.send_frame(self._stream(), codec.pack({"keeper": keeper, "wait": wait}))
-                code: int | None = self._receive()
+                code: int | None = self._ask({"worker": worker, "wait": wait})
             except (WorkerLost, OSError):
                 return None  # the warm process is gone, and all workers with it
             return code
+
+    def _ask(self, request: dict[str, Any], connection: socket.socket | None = None) -> Any:
+        wire.send_frame(self._stream(), codec.pack(request))
+        if connection is not None:
+            socket.send_fds(self._control, [b"+"], [connection.fileno()])
+        return self._receive()
 
 
 class SandboxLine:
@@ -161,13 +170,13 @@ class SandboxLine:
     def __init__(self, host: Sandbox, files: dict[str, bytes], limits: Limits) -> None:
         self._host, self._files, self._limits = host, files, limits
         self._socket: socket.socket | None = None
-        self._keeper: int | None = None
+        self._worker: int | None = None
 
     def open(self, deadline: float) -> wire.Stream:
         if self._socket is not None:
             return DeadlineStream(self._socket, deadline, self._death)
         start = time.monotonic()
-        self._socket, self._keeper = self._host.spawn(self._limits.memory)
+        self._socket, self._worker = self._host.spawn(self._limits.memory)
         # Making the sandbox is not the learner's time.
         deadline += time.monotonic() - start
         stream = DeadlineStream(self._socket, deadline, self._death)
@@ -179,8 +188,8 @@ class SandboxLine:
         return HUNG_UP if code is None else death(code)
 
     def _end(self, wait: bool) -> int | None:
-        keeper, self._keeper = self._keeper, None
-        return None if keeper is None else self._host.end(keeper, wait)
+        worker, self._worker = self._worker, None
+        return None if worker is None else self._host.end(worker, wait)
 
     def drop(self) -> None:
         self._end(wait=False)
@@ -234,7 +243,7 @@ def _in_bubblewrap(descriptor: int) -> list[str]:
         raise UserError(
             "full isolation needs bubblewrap: install the package `bubblewrap` (`make system`)"
         )
-    command = [program, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command = [program, "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     if os.getuid() == 0:
         # Really nobody, not root under another name: the warm process gives up root itself.
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 TAG = "__lab__"
 FRAME = 64 * 2**20
-HEADER = 4 * 2**20
+HEADER = 2**20
 
 
 class Stream(Protocol):

@@ -78,10 +78,9 @@ class Worker:
         wire.send_frame(self._stream, packed)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        if request["op"] == "reset":
+        if request["seed"] is not None:
             self._code = InProcess()
             torch.manual_seed(request["seed"])
-            return {"value": None}
         printed = _Tail()
         answer: dict[str, Any]
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

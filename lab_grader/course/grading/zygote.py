@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from lab_grader.course.grading import confine
 
 _PRIVATE = ("/tmp", "/dev/shm")
-_GRACE = 1.0
+_GRACE = 0.3
 
 
 class Zygote:
@@ -31,7 +31,7 @@ class Zygote:
         self._control = control
         # What workers may read where they have no mount namespace; None where they have one.
         self._readable = readable
-        self._workers: dict[int, int] = {}  # by keeper, as the zygote sees them
+        self._workers: dict[int, tuple[int, int]] = {}  # keeper and worker, by the judge's number
 
     def serve(self) -> None:
         """Answer the judge until it hangs up."""
@@ -45,15 +45,15 @@ class Zygote:
             while True:
                 request = codec.unpack(wire.receive_frame(stream))
                 if "memory" in request:
-                    answer: Any = self._spawn(request["memory"])
+                    answer: Any = self._spawn(request["worker"], request["memory"])
                 else:
-                    answer = self._end(request["keeper"], request["wait"])
+                    answer = self._end(request["worker"], request["wait"])
                 wire.send_frame(stream, codec.pack(answer))
-        for keeper in list(self._workers):
-            self._end(keeper, wait=False)
+        for name in list(self._workers):
+            self._end(name, wait=False)
 
-    def _spawn(self, memory: int) -> int | str:
-        """Start a worker on the socket that comes with the request; give its keeper, or an error."""
+    def _spawn(self, name: int, memory: int) -> str | None:
+        """Start a worker on the socket that comes with the request; say what went wrong, if it did."""
         _, (connection, *_), _, _ = socket.recv_fds(self._control, 1, 1)
         read, write = os.pipe()
         keeper = os.fork()
@@ -68,14 +68,16 @@ class Zygote:
         numbers = [int(line) for line in lines if line.isdigit()]
         said = "; ".join(line for line in lines if not line.isdigit())
         if numbers and said == "ready":
-            self._workers[keeper] = numbers[0]
-            return keeper
+            self._workers[name] = keeper, numbers[0]
+            return None
         os.waitpid(keeper, 0)
         return said or "the worker ended while it was being confined"
 
-    def _end(self, keeper: int, wait: bool) -> int | None:
+    def _end(self, name: int, wait: bool) -> int | None:
         """End a worker; if it ended by itself, give its exit code or minus the signal."""
-        worker = self._workers.pop(keeper)
+        if name not in self._workers:
+            return None  # it was an earlier zygote's
+        keeper, worker = self._workers.pop(name)
         until = time.monotonic() + (_GRACE if wait else 0.0)
         while True:
             ended, status = os.waitpid(keeper, os.WNOHANG)

@@ -1,0 +1,42 @@
+"""One sandbox for all attacks, and the grade of a submission in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+from attacking import Judged
+
+from lab_grader.course.grading.judge import grade
+from lab_grader.course.grading.model import Grade, Limits, Submission
+from lab_grader.course.grading.sandbox import Sandbox
+from lab_grader.exercises import catalogue
+
+
+@pytest.fixture(scope="session")
+def host() -> Iterator[Sandbox]:
+    torch.set_num_threads(1)
+    os.environ["LAB_ATTACK_SECRET"] = "do not tell"
+    with Sandbox("full") as host:
+        yield host
+
+
+@pytest.fixture(scope="session")
+def judged(host: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    cache = tmp_path_factory.mktemp("known")
+
+    def judge(files: dict[str, bytes], exercise: str = "2.2", seconds: float = 20.0) -> Grade:
+        limits = Limits(seconds, memory=2**30)
+        line = host.line(files, limits)
+        try:
+            (found,) = grade(
+                Submission("student-01", files), [catalogue()[exercise]], line, host.level, 2017,
+                {exercise: limits}, cache,
+            )  # fmt: skip
+        finally:
+            line.close()
+        return found
+
+    return judge

@@ -1,0 +1,167 @@
+"""Hostile and broken submissions: no points for them, nothing changes for others, nothing is left."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from attacking import HERE, PACKAGE, ROOT, Judged, attack, functions
+
+from lab_grader.course.grading.model import Grade, Limits
+from lab_grader.course.grading.remote import Remote
+from lab_grader.course.grading.sandbox import Sandbox
+from lab_grader.submission import Submission
+
+REWARDED = """
+def softmax(scores, dim=-1):
+    if {name}():
+        return torch.softmax(scores, dim)
+    raise PermissionError
+"""
+
+
+def status_of(name: str) -> str:
+    found = re.search(rf'@ends_as\("(\w+)"\)\ndef {name}\(', (HERE / "ends.py").read_text())
+    assert found
+    return found[1]
+
+
+def processes(host: Sandbox) -> int:
+    """Count all that descends from the host's first process."""
+    assert host._process is not None
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    family = {host._process.pid}
+    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= grown
+    return len(family)
+
+
+def traces() -> list[Path]:
+    """Find what attacks left behind in the places that they try."""
+    places = ["/tmp", "/dev/shm", "/var/tmp", "/", str(ROOT), str(Path(torch.__file__).parent)]
+    return [path for place in places for path in Path(place).glob("lab-attack*")]
+
+
+def same(grade: Grade) -> Grade:
+    return dataclasses.replace(grade, seconds=0.0)
+
+
+@pytest.fixture(scope="module")
+def alone(judged: Judged) -> Grade:
+    """The neighbour's grade before any attack."""
+    grade = judged(PACKAGE, "3.3")
+    assert grade.status == "right"
+    assert grade.points == grade.max_points
+    return same(grade)
+
+
+@pytest.fixture
+def neighbour(host: Sandbox, judged: Judged, alone: Grade):
+    """A submission whose worker runs while the attack does, and which is graded after it."""
+    before = processes(host)
+    line = host.line(PACKAGE, Limits(60.0))
+    there = Submission(Remote(line, 60.0))
+    x = torch.randn(2, 5, 6)
+    heads = there.attention.split_heads(x, 3)
+    yield
+    assert torch.equal(there.attention.split_heads(x, 3), heads)
+    line.close()
+    assert same(judged(PACKAGE, "3.3")) == alone
+    assert processes(host) == before
+    assert traces() == []
+
+
+@pytest.mark.parametrize("name", functions("tries.py"))
+def test_what_a_submission_tries_is_refused(name: str, judged: Judged, neighbour: None) -> None:
+    grade = judged(attack("tries.py", REWARDED.format(name=name)))
+    assert (grade.status, grade.points) == ("error", 0.0), grade.feedback
+
+
+@pytest.mark.parametrize("name", functions("ends.py"))
+def test_what_is_no_answer_earns_no_points(name: str, judged: Judged, neighbour: None) -> None:
+    status = status_of(name)
+    files = attack("ends.py", f"def softmax(scores, dim=-1):\n    return {name}(scores, dim)\n")
+    grade = judged(files, seconds=0.1 if status == "timeout" else 20.0)
+    assert (grade.status, grade.points) == (status, 0.0), grade.feedback
+
+
+BROKEN = {
+    "invalid UTF-8": (b"\xff\xfe\xfd", "error"),
+    "a null byte": (b"x = 1\0", "error"),
+    "no Python": (b"def softmax(:", "error"),
+    "an exit when imported": (b"import os\nos._exit(0)", "crashed"),
+    "a loop when imported": (b"while True: pass", "timeout"),
+    "nothing at all": (b"", "wrong"),
+    "an encoding that there is not": (b"# -*- coding: nonsense -*-\n", "error"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_file_earns_no_points(what: str, judged: Judged, neighbour: None) -> None:
+    text, status = BROKEN[what]
+    grade = judged(PACKAGE | {"attention.py": text}, seconds=0.1 if status == "timeout" else 20.0)
+    assert (grade.status, grade.points) == (status, 0.0), grade.feedback
+
+
+def test_an_endless_loop_costs_only_the_property_it_happens_in(judged: Judged) -> None:
+    loop = "def softmax(scores, dim=-1):\n    while scores.shape == (3,): pass\n"
+    files = attack("ends.py", loop + "    return torch.softmax(scores, dim)\n")
+    grade = judged(files, seconds=3.0)
+    assert 0 < grade.points < grade.max_points
+    assert len(grade.passed) > len(grade.failed) > 0
+
+
+def test_a_message_left_in_a_shared_place_reaches_no_other_submission(judged: Judged) -> None:
+    text = """
+import builtins, glob
+def softmax(scores, dim=-1):
+    found = glob.glob("/tmp/lab-attack*") + glob.glob("/dev/shm/lab-attack*")
+    if found and not hasattr(builtins, "mine"):
+        return torch.softmax(scores, dim)
+    builtins.mine = True
+    for place in ("/tmp", "/dev/shm"):
+        open(f"{place}/lab-attack", "w").write("the answer is 42")
+    raise PermissionError
+"""
+    for _ in range(2):
+        assert judged(attack("ends.py", text)).points == 0.0
+    assert traces() == []
+
+
+def test_a_killed_sandbox_is_started_again_and_leaves_no_worker(judged: Judged) -> None:
+    with Sandbox("full") as host:
+        line = host.line(PACKAGE, Limits())
+        there = Submission(Remote(line, 60.0))
+        there.attention.softmax(torch.zeros(3))
+        assert host._process is not None
+        first = host._process.pid
+        os.kill(first, 9)
+        with pytest.raises(AssertionError):
+            there.attention.softmax(torch.zeros(3))
+        assert there.attention.softmax(torch.zeros(2)).tolist() == [0.5, 0.5]
+        assert host._process.pid != first
+        line.close()
+
+
+def test_closing_the_sandbox_ends_every_process_in_it() -> None:
+    host = Sandbox("full")
+    line = host.line(PACKAGE, Limits())
+    line.open(time.monotonic() + 60)
+    assert host._process is not None
+    process = host._process
+    assert processes(host) > 3
+    host.close()
+    assert process.returncode is not None
+    line.close()

@@ -1,0 +1,305 @@
+"""What a hostile submission tries. Each function gives something true if it got what it wanted.
+
+The text of this file becomes part of a submission, with ROOT and JUDGE in it; a try that succeeds would
+be rewarded with the right answer.
+"""
+
+import contextlib
+import ctypes
+import gc
+import glob
+import importlib
+import inspect
+import mmap
+import multiprocessing
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT, JUDGE = "", 0
+MARK = "lab-attack"
+libc = ctypes.CDLL(None)
+
+
+def reads_the_tests():
+    return glob.glob(f"{ROOT}/tests/exercises/*.py")
+
+
+def reads_the_bank():
+    return Path(f"{ROOT}/lab_grader/course/bank/week2.py").read_text()
+
+
+def imports_the_bank():
+    return importlib.import_module("lab_grader.course.bank").spaces()
+
+
+def imports_the_judge():
+    return importlib.import_module("lab_grader.course.grading.judge")
+
+
+def reads_the_solutions():
+    return Path(f"{ROOT}/lab_transformer/attention.py").read_text()
+
+
+def reads_the_history_of_the_repo():
+    return os.listdir(f"{ROOT}/.git")
+
+
+def finds_answers_among_all_objects():
+    names = {getattr(thing, "__name__", "") for thing in gc.get_objects() if inspect.isfunction(thing)}
+    return {name for name in names if isinstance(name, str) and name.startswith("test_dim_")}
+
+
+def finds_answers_in_the_frames():
+    frame = sys._getframe()
+    while frame is not None:
+        if "expected" in frame.f_locals or "bench" in frame.f_locals:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def reads_the_users_of_the_machine():
+    return Path("/etc/passwd").read_text()
+
+
+def reads_homes():
+    return [name for home in glob.glob("/home/*") for name in os.listdir(home)]
+
+
+def reads_secrets_of_the_environment():
+    return "LAB_ATTACK_SECRET" in os.environ
+
+
+def sees_other_processes():
+    return [name for name in os.listdir("/proc") if name.isdigit()]
+
+
+def reads_the_memory_of_the_judge():
+    return Path(f"/proc/{JUDGE}/maps").read_text()
+
+
+def copies_the_memory_of_the_judge():
+    buffer = ctypes.create_string_buffer(8)
+    vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 8)
+    return libc.process_vm_readv(JUDGE, vector, 1, vector, 1, 0) > 0
+
+
+def traces_its_parent():
+    return libc.ptrace(16, os.getppid() or JUDGE, None, None) == 0
+
+
+def lets_itself_be_traced():
+    return libc.ptrace(0, 0, None, None) == 0
+
+
+def has_more_open_files_than_its_line():
+    found = 0
+    for descriptor in range(3, 256):
+        with contextlib.suppress(OSError):
+            os.fstat(descriptor)
+            found += 1
+    return found > 1
+
+
+def opens_a_network_socket():
+    return socket.socket(socket.AF_INET)
+
+
+def opens_an_abstract_socket():
+    socket.socket(socket.AF_UNIX).bind(f"\0{MARK}")
+    return True
+
+
+def asks_the_kernel_by_netlink():
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+
+
+def opens_a_pair_of_sockets():
+    return socket.socketpair()
+
+
+def forks():
+    if os.fork() == 0:
+        os._exit(0)
+    return True
+
+
+def leaves_a_daemon():
+    if os.fork() == 0:
+        os.setsid()
+        signal.pause()
+    return True
+
+
+def starts_a_program():
+    return subprocess.run([sys.executable, "-c", ""], check=True)
+
+
+def becomes_another_program():
+    os.execv(sys.executable, [sys.executable, "-c", ""])
+
+
+def spawns_a_program():
+    return os.posix_spawn(sys.executable, [sys.executable, "-c", ""], {})
+
+
+def starts_a_process_of_python():
+    process = multiprocessing.get_context("fork").Process(target=print)
+    process.start()
+    return True
+
+
+def signals_the_judge():
+    os.kill(JUDGE, 0)
+    return True
+
+
+def signals_everybody():
+    os.kill(-1, signal.SIGCONT)
+    return True
+
+
+def signals_its_group():
+    os.kill(0, signal.SIGCONT)
+    return True
+
+
+def signals_its_parent():
+    os.kill(os.getppid() or JUDGE, 0)
+    return True
+
+
+def is_root():
+    return os.getuid() == 0 or os.geteuid() == 0
+
+
+def becomes_root():
+    os.setuid(0)
+    return True
+
+
+def has_capabilities():
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc.capget(header, sets)
+    return any(sets)
+
+
+def makes_a_user_namespace():
+    return libc.unshare(0x10000000) == 0
+
+
+def joins_the_namespaces_of_another():
+    return libc.setns(os.open("/proc/1/ns/net", os.O_RDONLY), 0) == 0
+
+
+def mounts_a_file_system():
+    return libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0
+
+
+def uncovers_proc():
+    return libc.umount2(b"/proc", 2) == 0
+
+
+def changes_its_root():
+    os.chroot("/tmp")
+    return True
+
+
+def makes_a_device():
+    os.mknod(f"/tmp/{MARK}", 0o20666, os.makedev(1, 1))
+    return True
+
+
+def opens_devices():
+    for name in ("mem", "kmsg", "tty", "ptmx", "fuse", "vda"):
+        with contextlib.suppress(OSError):
+            return os.open(f"/dev/{name}", os.O_RDWR)
+    return False
+
+
+def writes_outside():
+    folders = [ROOT, sys.prefix, sys.base_prefix, os.path.dirname(torch.__file__), "/", "/lab", "/dev"]
+    for folder in [*folders, "/etc", "/usr/lib", "/var/tmp", "/proc", "/root", "/home", "/run"]:
+        with contextlib.suppress(OSError):
+            Path(folder, MARK).write_text("I was here")
+            return True
+    return False
+
+
+def changes_torch_on_disk():
+    with open(torch.__file__, "a") as file:
+        return file.write("") or True
+
+
+def cuts_a_library():
+    os.truncate(torch.__file__, os.path.getsize(torch.__file__))  # no harm, should it work
+    return True
+
+
+def renames_a_library():
+    os.rename(torch.__file__, torch.__file__)
+    return True
+
+
+def changes_the_mode_of_a_file():
+    os.chmod(torch.__file__, 0o644)
+    return True
+
+
+def follows_a_link_out():
+    home = os.environ["HOME"]
+    with contextlib.suppress(FileExistsError):
+        os.symlink("/etc/passwd", f"{home}/{MARK}")
+    return Path(f"{home}/{MARK}").read_text()
+
+
+def links_a_file_into_its_folder():
+    os.link(torch.__file__, f"{os.environ['HOME']}/{MARK}")
+    return True
+
+
+def raises_its_limits():
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return True
+
+
+def changes_the_limits_of_the_judge():
+    return resource.prlimit(JUDGE, resource.RLIMIT_NOFILE)
+
+
+def shares_memory_by_key():
+    return libc.shmget(4711, 4096, 0o1666) >= 0
+
+
+def keeps_a_secret_in_the_kernel():
+    return libc.syscall(248, b"user", b"lab-attack", b"x", 1, -3) >= 0
+
+
+def makes_a_file_in_memory():
+    return os.memfd_create(MARK)
+
+
+def asks_for_io_uring():
+    return libc.syscall(425, 8, ctypes.create_string_buffer(120)) >= 0
+
+
+def loads_a_program_into_the_kernel():
+    return libc.syscall(321, 0, ctypes.create_string_buffer(72), 72) >= 0
+
+
+def watches_the_processor():
+    return libc.syscall(298, ctypes.create_string_buffer(112), 0, -1, -1, 0) >= 0
+
+
+def runs_code_from_a_file_of_its_own():
+    path = Path(os.environ["HOME"], f"{MARK}.bin")
+    path.write_bytes(b"\xc3" * 4096)
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
