@@ -56,7 +56,7 @@ def softmax(scores: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]
 #: hints = [
 #:     "What are the weights of one word over all words, and what must they sum to?",
 #:     "Scores, then softmax over the words that are looked at, then a weighted sum of the vectors.",
-#:     "weights = softmax(similarity_scores(x)); the context is weights times x.",
+#:     "The weights are the softmax of the similarity scores; the context is weights times x.",
 #: ]
 def contextualize(
     x: Float[Tensor, "... seq d_model"],
