@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -134,7 +135,7 @@ def _picture(actual: Tensor, wanted: Tensor, worst: Tensor, what: str, axes: str
     names = axes.split()
     if actual.ndim < 2 or len(names) != actual.ndim or max(actual.shape[-2:]) > 64:
         return None
-    place = tuple(int(i) for i in torch.unravel_index(worst, actual.shape)[:-2])
+    place = _unravelled(worst, actual.shape)[:-2]
     where = ", ".join(f"{name} {i}" for name, i in zip(names, place, strict=False))
     title = f"{what.removeprefix('the ')}" + (f" ({where})" if where else "")
     return Picture(title, (names[-2], names[-1]), wanted[place].tolist(), actual[place].tolist())
@@ -152,10 +153,15 @@ def _place(index: Tensor, shape: torch.Size, axes: str) -> str:
     if not shape:
         return ""
     names = axes.split()
-    where = torch.unravel_index(index, shape)
+    where = _unravelled(index, shape)
     if len(names) != len(shape):
-        return f"at index {[int(i) for i in where]}"
-    return "at " + ", ".join(f"{name} {int(i)}" for name, i in zip(names, where, strict=True))
+        return f"at index {list(where)}"
+    return "at " + ", ".join(f"{name} {i}" for name, i in zip(names, where, strict=True))
+
+
+def _unravelled(index: Tensor, shape: torch.Size) -> tuple[int, ...]:
+    # Not torch.unravel_index: its first call imports sympy, and every forked check would wait for that.
+    return tuple(int(i) for i in np.unravel_index(int(index), shape))
 
 
 def _count(off: Tensor) -> str:
