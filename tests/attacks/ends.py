@@ -250,6 +250,21 @@ def returns_text(scores, dim):
 
 
 @ends_as("wrong")
+def returns_a_number_of_thousands_of_digits(scores, dim):
+    return 10**4000
+
+
+@ends_as("wrong")
+def returns_containers_in_containers(scores, dim):
+    return [[[{"weights": (scores, [scores])}]]] * 3
+
+
+@ends_as("wrong")
+def returns_weights_of_another_shape(scores, dim):
+    return torch.softmax(scores.flatten(), 0)[None, None]
+
+
+@ends_as("wrong")
 def returns_what_is_no_number(scores, dim):
     return torch.full_like(scores, float("nan"))
 

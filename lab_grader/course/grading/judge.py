@@ -13,6 +13,7 @@ from lab_grader.course.grading.model import Grade, Limits, Submission
 from lab_grader.course.grading.remote import Line, Remote
 from lab_grader.course.record import known_for
 from lab_grader.diagnosis import Diagnosis, Known
+from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise
 from lab_grader.runner import Bench, Judge, Property, Result, Test, check
 from lab_grader.source import is_untouched
@@ -37,7 +38,13 @@ def grade(
             tapes = bank.tapes(test.exercise, seed)
             seconds = limits[test.exercise].seconds if test.exercise in limits else Limits().seconds
             backend = functools.partial(Remote, line, seconds)
-            yield check(test, Bench(backend, seed=seed, replay=tapes))
+            try:
+                yield check(test, Bench(backend, seed=seed, replay=tapes))
+            except UserError:
+                raise
+            except Exception as error:  # a test that stumbles over a strange answer has not passed
+                said = f"the answer is of no use to the test ({type(error).__name__})"
+                yield Property(test.sentence, test.guard, False, said, "type")
 
     judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
     grades = []
@@ -80,7 +87,7 @@ def _is_untouched(submission: Submission, exercise: Exercise) -> bool:
         return True
     try:
         return is_untouched(text.decode("utf-8"), exercise.name, exercise.stub)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
 

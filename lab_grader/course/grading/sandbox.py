@@ -118,8 +118,8 @@ class Sandbox:
 
     def _failure(self, step: str) -> UserError:
         return UserError(
-            f"isolation level {self.level!r} cannot be had here ({step}); nothing was run. "
-            f"`lab doctor` tells what is missing; --isolation chooses another level."
+            f"{self.level} isolation cannot be had here: {step}. Nothing was run. Full isolation needs "
+            f"user namespaces, reduced needs Landlock (Linux 6.2); --isolation chooses a level."
         )
 
     def _stream(self) -> DeadlineStream:
