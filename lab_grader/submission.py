@@ -191,6 +191,7 @@ class InProcess:
         owner = self._made[target.handle] if target.handle is not None else None
         given = dict(enumerate(args)) | kwargs
         copies: dict[Any, Any] = {key: self._copy(value, gradients) for key, value in given.items()}
+        _place(owner, copies)
         before = {key: value.detach().clone() for key, value in _tensors(copies)}
         sets = {key: set(value) for key, value in copies.items() if isinstance(value, set)}
         function = self._find(target, owner)
@@ -251,6 +252,16 @@ class InProcess:
         if target.name.endswith("load_state_dict"):
             return None
         raise WrongType(f"{target.name} returned {describe(value)}")
+
+
+def _place(owner: nn.Module | None, arguments: dict[Any, Any]) -> None:
+    """Bring modules, which are made on the CPU, to the device of the tensors they are called with."""
+    device = next((tensor.device for _, tensor in _tensors(arguments)), None)
+    if device is None or device.type == "cpu":
+        return
+    for module in (owner, *arguments.values()):
+        if isinstance(module, nn.Module):
+            module.to(device)
 
 
 def import_block(module: str, name: str) -> Any:
