@@ -276,6 +276,16 @@ def test_gradients_reach_queries_keys_and_values(submission, expected, draw):
     )  # fmt: skip
 
 
+@exercise("3.2")
+def test_gradients_reach_queries_keys_and_values_without_a_mask_too(submission, expected, draw):
+    gradients_agree(
+        submission.attention.scaled_dot_product_attention,
+        expected.attention.scaled_dot_product_attention,
+        *draw_qkv(draw, dtype=torch.float64),
+        names=QKV,
+    )
+
+
 @guard("3.2")
 def test_inputs_are_left_alone(submission, draw):
     q, k, v = draw_qkv(draw)
