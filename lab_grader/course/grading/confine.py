@@ -46,10 +46,18 @@ def become_nobody() -> None:
         _must("becoming nobody", _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
 
 
-def unshare() -> None:
-    """Leave all namespaces for new ones, as the same user; the next child is their first process."""
+def enter_namespaces() -> None:
+    """Enter a user namespace, and let the next child be the first process of one for processes."""
+    _unshare(_NEW_USER | _NEW_PID)
+
+
+def leave_namespaces() -> None:
+    """Leave all namespaces but that of processes, which a process cannot leave, for new ones."""
+    _unshare(_NEW_USER | _NEW_MOUNTS | _NEW_NET | _NEW_IPC | _NEW_UTS)
+
+
+def _unshare(flags: int) -> None:
     uid, gid = os.getuid(), os.getgid()
-    flags = _NEW_USER | _NEW_MOUNTS | _NEW_PID | _NEW_NET | _NEW_IPC | _NEW_UTS
     _must("new namespaces", _libc.unshare(flags))
     try:
         Path("/proc/self/setgroups").write_text("deny")
@@ -57,6 +65,19 @@ def unshare() -> None:
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     except OSError as error:
         raise ConfinementError(f"mapping of users: {error.strerror}") from error
+
+
+def fork_apart() -> int:
+    """Fork a child that is the first process of a namespace of its own."""
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _must("new namespace for processes", _libc.unshare(_NEW_PID))
+        child = os.fork()
+        if child:
+            _must("back to the own namespace", _libc.setns(own, _NEW_PID))
+        return child
+    finally:
+        os.close(own)
 
 
 def mount_private(folders: tuple[str, ...]) -> None:

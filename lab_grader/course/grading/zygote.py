@@ -1,7 +1,6 @@
 """A warm process inside the sandbox, from which every submission's worker is forked.
 
-It has imported torch, holds no submission and no answer, and speaks with the judge over one socket. For
-each worker it forks a keeper, which makes the worker's namespaces and waits for it.
+It has imported torch, holds no submission and no answer, and speaks with the judge over one socket.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Zygote:
         self._control = control
         # What workers may read where they have no mount namespace; None where they have one.
         self._readable = readable
-        self._workers: dict[int, tuple[int, int]] = {}  # keeper and worker, by the judge's number
+        self._workers: dict[int, tuple[int, str]] = {}  # process and folder, by the judge's number
 
     def serve(self) -> None:
         """Answer the judge until it hangs up."""
@@ -56,66 +55,46 @@ class Zygote:
         """Start a worker on the socket that comes with the request; say what went wrong, if it did."""
         _, (connection, *_), _, _ = socket.recv_fds(self._control, 1, 1)
         read, write = os.pipe()
-        keeper = os.fork()
-        if keeper == 0:
+        apart = self._readable is None
+        home = _PRIVATE[0] if apart else tempfile.mkdtemp(prefix="lab-worker-")
+        worker = confine.fork_apart() if apart else os.fork()
+        if worker == 0:
             self._control.close()
-            os.close(read)
-            _keep(connection, write, memory, self._readable)
+            _work(connection, write, memory, self._readable, home)
+        self._workers[name] = worker, home
         os.close(write)
         os.close(connection)
         with os.fdopen(read) as pipe:
-            lines = pipe.read().splitlines()  # the worker's number, and what it says, in any order
-        numbers = [int(line) for line in lines if line.isdigit()]
-        said = "; ".join(line for line in lines if not line.isdigit())
-        if numbers and said == "ready":
-            self._workers[name] = keeper, numbers[0]
+            said = pipe.read()
+        if said == "ready":
             return None
-        os.waitpid(keeper, 0)
+        self._end(name, wait=True)
         return said or "the worker ended while it was being confined"
 
     def _end(self, name: int, wait: bool) -> int | None:
         """End a worker; if it ended by itself, give its exit code or minus the signal."""
         if name not in self._workers:
             return None  # it was an earlier zygote's
-        keeper, worker = self._workers.pop(name)
-        until = time.monotonic() + (_GRACE if wait else 0.0)
-        while True:
-            ended, status = os.waitpid(keeper, os.WNOHANG)
-            if ended:
-                code = os.waitstatus_to_exitcode(status)
-                return code if code < 128 else 128 - code
-            if time.monotonic() >= until:
-                break
-            time.sleep(0.002)
-        with contextlib.suppress(ProcessLookupError):
+        worker, home = self._workers.pop(name)
+        code = _wait(worker, _GRACE if wait else 0.0)
+        if code is None:
             os.kill(worker, signal.SIGKILL)
-        os.waitpid(keeper, 0)
-        return None
+            os.waitpid(worker, 0)
+        if self._readable is not None:
+            shutil.rmtree(home, ignore_errors=True)
+        return code
 
 
-def _keep(connection: int, said: int, memory: int, readable: list[str] | None) -> NoReturn:
-    """Start the worker in a place of its own, say its number, wait for it, and end as it ends."""
-    code, home = 1, _PRIVATE[0]
-    try:
-        os.setsid()  # signals to a process group cross namespaces
-        # Where memory runs out, a worker goes first.
-        Path("/proc/self/oom_score_adj").write_text("1000")
-        if readable is None:
-            confine.unshare()
-        else:
-            home = tempfile.mkdtemp(prefix="lab-worker-")
-        worker = os.fork()
-        if worker == 0:
-            _work(connection, said, memory, readable, home)
-        os.close(connection)
-        os.write(said, f"{worker}\n".encode())
-        os.close(said)
-        code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    except (confine.ConfinementError, OSError) as error:
-        os.write(said, f"{error}\n".encode())
-    if readable is not None:
-        shutil.rmtree(home, ignore_errors=True)
-    os._exit(code if code >= 0 else 128 - code)
+def _wait(worker: int, seconds: float) -> int | None:
+    """Give the exit code of a worker that ends within a time."""
+    until = time.monotonic() + seconds
+    while True:
+        ended, status = os.waitpid(worker, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= until:
+            return None
+        time.sleep(0.002)
 
 
 def _work(connection: int, said: int, memory: int, readable: list[str] | None, home: str) -> NoReturn:
@@ -126,8 +105,11 @@ def _work(connection: int, said: int, memory: int, readable: list[str] | None, h
         nothing = os.open("/dev/null", os.O_RDWR)
         for descriptor in range(3):
             os.dup2(nothing, descriptor)
-        os.setsid()
+        os.setsid()  # signals to a process group cross namespaces
+        # Where memory runs out, a worker goes first.
+        Path("/proc/self/oom_score_adj").write_text("1000")
         if readable is None:
+            confine.leave_namespaces()
             confine.mount_private(_PRIVATE)
         else:
             confine.restrict_files(readable, home)
@@ -136,9 +118,9 @@ def _work(connection: int, said: int, memory: int, readable: list[str] | None, h
         confine.drop_privileges()
         confine.refuse_system_calls()
     except (confine.ConfinementError, OSError) as error:
-        os.write(said, f"{error}\n".encode())
+        os.write(said, str(error).encode())
         os._exit(1)
-    os.write(said, b"ready\n")
+    os.write(said, b"ready")
     kept = sorted({0, 1, 2, connection})
     for low, high in zip(kept, [*kept[1:], 256], strict=True):
         os.closerange(low + 1, high)
@@ -168,9 +150,18 @@ def warm_up() -> None:
 def main(descriptor: int, readable: list[str] | None) -> None:
     """Become nobody, then warm up, so that what nobody may not read is missed here, and serve."""
     confine.become_nobody()
+    if readable is None:
+        # In a user namespace of its own it may make those that its workers live in.
+        confine.enter_namespaces()
+        if first := os.fork():
+            os.close(descriptor)
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
     warm_up()
     Zygote(socket.socket(fileno=descriptor), readable).serve()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:] or None)
+    try:
+        main(int(sys.argv[1]), sys.argv[2:] or None)
+    except confine.ConfinementError as error:
+        sys.exit(str(error))
