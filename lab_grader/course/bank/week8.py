@@ -122,18 +122,14 @@ from lab_transformer.masking import causal_mask
     Turn(
         "argmax-over-the-rows",
         ALONE,
-        "Your argmax runs over the prefixes, not over the vocabulary, so it always finds the one row "
-        "there is. step gives the axes (n, vocab): look along the last one.",
+        "Your tokens are all zero or nearly so. Either your argmax runs over the prefixes instead of "
+        "the vocabulary, the last axis of (n, vocab), or you append the best value instead of its "
+        "place.",
     ),
     Turn(
         "sampled",
         ALONE,
         "You draw the next token at random. Greedy decoding always takes the most probable one.",
-    ),
-    Turn(
-        "value-instead-of-index",
-        ALONE,
-        "You append the log-probability of the best token. The token is its place in the vocabulary.",
     ),
     Turn(
         "second-best",
@@ -186,8 +182,6 @@ def greedy_decode(on: On) -> Any:
     def choose(row: Tensor, eos_id: int) -> Tensor:
         if on("least-probable"):
             return row.argmin()
-        if on("value-instead-of-index"):
-            return row.max()
         if on("sampled"):
             return torch.multinomial(row.exp(), 1)[0]
         if on("second-best"):
@@ -1316,22 +1310,17 @@ def with_padded_finished_beams(
         "probabilities first.",
     ),
     Turn(
-        "noise-is-normal",
+        "noise-is-not-gumbel",
         ALONE,
-        "You add normal noise to the logits and take the best. That trick works with Gumbel noise "
-        "only: with other noise the tokens do not come as often as their probabilities say.",
+        "You add noise of the wrong kind to the logits and take the best: normal noise, or Gumbel "
+        "noise with the wrong sign. Only with Gumbel noise do tokens come as often as the softmax "
+        "says.",
     ),
     Turn(
         "noise-is-even",
         ALONE,
         "You add evenly distributed noise to the logits and take the best. That trick works with "
         "Gumbel noise only: two logarithms are missing.",
-    ),
-    Turn(
-        "noise-has-the-wrong-sign",
-        ALONE,
-        "You add your noise with the wrong sign. Gumbel noise is minus the logarithm of minus the "
-        "logarithm.",
     ),
     Turn(
         "overflow",
@@ -1466,13 +1455,10 @@ def sample_token(on: On) -> Any:
     def draw(scaled: Tensor, generator: Any) -> Tensor:
         if on("most-probable-token"):
             return scaled.argmax(dim=-1)
-        if on("noise-is-normal"):
+        if on("noise-is-not-gumbel"):
             return (scaled + torch.randn(scaled.shape, generator=generator)).argmax(dim=-1)
         if on("noise-is-even"):
             return (scaled + torch.rand(scaled.shape, generator=generator)).argmax(dim=-1)
-        if on("noise-has-the-wrong-sign"):
-            noise = torch.rand(scaled.shape, generator=generator)
-            return (scaled + (-noise.log()).log()).argmax(dim=-1)
         p = scaled.softmax(dim=0 if on("softmax-over-the-rows") else -1)
         if on("drawn-evenly"):
             p = (p > 0).float()
