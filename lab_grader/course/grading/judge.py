@@ -21,6 +21,10 @@ from lab_grader.source import is_untouched
 # A symptom that speaks of the worker, and the status it gives an exercise.
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
 
+# After so many properties of an exercise that hung, the others have this many seconds: a loop that
+# never ends is mostly everywhere, and an answer takes milliseconds.
+_PATIENCE, _HURRY = 2, 1.0
+
 
 def grade(
     submission: Submission,
@@ -34,17 +38,22 @@ def grade(
     """Grade exercises of one submission, through a line to a worker that holds its package."""
 
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
+        hung = 0
         for test in tests:
             tapes = bank.tapes(test.exercise, seed)
             seconds = limits[test.exercise].seconds if test.exercise in limits else Limits().seconds
-            backend = functools.partial(Remote, line, seconds)
+            if hung >= _PATIENCE:
+                seconds = min(seconds, _HURRY)
+            bench = Bench(functools.partial(Remote, line, seconds), seed=seed, replay=tapes)
             try:
-                yield check(test, Bench(backend, seed=seed, replay=tapes))
+                property = check(test, bench)
             except UserError:
                 raise
             except Exception as error:  # a test that stumbles over a strange answer has not passed
                 said = f"the answer is of no use to the test ({type(error).__name__})"
-                yield Property(test.sentence, test.guard, False, said, "type")
+                property = Property(test.sentence, test.guard, False, said, "type")
+            hung += property.symptom == "timeout"
+            yield property
 
     judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
     grades = []
