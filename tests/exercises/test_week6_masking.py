@@ -442,6 +442,13 @@ def test_one_word_by_hand(submission, device):
 
 
 @exercise("6.5")
+def test_sentences_of_one_word_have_a_loss(submission, expected, draw):
+    logits, targets = draw_logits(draw)[:, :1], draw_targets(draw)[:, :1]
+    right = expected.loss.sequence_loss(logits, targets, -1)
+    agree(submission.loss.sequence_loss(logits, targets, -1), right, "for one word each the loss")
+
+
+@exercise("6.5")
 def test_the_mean_is_over_words_and_not_over_padding(submission, expected, draw):
     pad_ids = [0, draw.number(2, VOCAB)]
     logits = draw_logits(draw)
