@@ -1,7 +1,7 @@
 """Mutation testing: small changes to the reference, each of which the exercise tests must notice.
 
-A mutant is one block with one change in its solution. Those that nothing can tell from the reference
-are listed in `mutants.toml` with the reason; of all others the tests must find nearly every one.
+A mutant is one block with one change in its solution. Those that are as right as the reference are
+listed in `mutants.toml` with the reason; of all others the tests must find nearly every one.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _outcomes(exercise: Exercise, mutants: list[Mutant]) -> list[str]:
 
 
 def listed() -> dict[tuple[str, str, str], str]:
-    """Read why mutants cannot be told from the reference."""
+    """Read why some mutants are as right as the reference."""
     entries: dict[tuple[str, str, str], str] = {}
     for group in tomllib.loads(LISTED.read_text(encoding="utf-8")).get("equivalent", []):
         for line, becomes in group["changes"]:
@@ -259,9 +259,10 @@ def print_scores(what: list[str]) -> int:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=count(exercises))
         scores = score(exercises, lambda n: progress.advance(task, n))
-    table = Table("exercise", Column("title", no_wrap=True), box=None)
-    for heading in ("mutants", "killed", "too long", "equivalent", "survived", "score"):
-        table.add_column(heading, justify="right")
+    table = Table(Column("exercise", min_width=8), Column("title", no_wrap=True), box=None)
+    # No figure is cut short where the table is wider than the terminal: titles are.
+    for heading in ("mutants", "killed", "endless", "equal", "survived", "score"):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     for entry in scores:
         table.add_row(entry.exercise.id, escape(entry.exercise.title), *_figures([entry]))
     table.add_row("[bold]all[/]", "", *(f"[bold]{figure}[/]" for figure in _figures(scores)))

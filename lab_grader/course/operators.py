@@ -56,7 +56,6 @@ _SIBLINGS = {
     "pre_norm": ("post_norm",),
     "randn": ("rand",),
     "relu": ("abs", "sigmoid", "tanh"),
-    "reshape": ("view",),
     "sin": ("cos",),
     "softmax": ("log_softmax", "sigmoid"),
     "source_embedding": ("target_embedding",),
@@ -186,7 +185,9 @@ def _constants(value: object) -> Iterator[bool | float]:
         case bool():
             yield not value
         case int() | float():
-            yield from (value + 1, value - 1, value * 2, -value)
+            yield from (value + 1, value - 1)
+            if value:
+                yield from (value * 2, -value)
 
 
 def _changes_of_call(node: ast.Call) -> Iterator[Change]:
