@@ -6,6 +6,8 @@ import atexit
 import concurrent.futures
 import functools
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -56,6 +58,18 @@ def grade_task(task: Task) -> list[Grade]:
         line.close()
 
 
+def _end_with_parent() -> None:
+    """Let no process of a pool outlive a run that was killed: the pool itself would wait for ever."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
     """Grade on this machine; a process that dies is replaced, and what is left is tried one by one."""
     context = multiprocessing.get_context("spawn")
@@ -64,7 +78,9 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
     while waiting:
         batch = waiting[:1] if alone else waiting
         done: set[int] = set()
-        with concurrent.futures.ProcessPoolExecutor(1 if alone else jobs, context) as pool:
+        with concurrent.futures.ProcessPoolExecutor(
+            1 if alone else jobs, context, _end_with_parent
+        ) as pool:
             futures = {pool.submit(grade_task, task): task for task in batch}
             try:
                 for future in concurrent.futures.as_completed(futures):

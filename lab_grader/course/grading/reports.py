@@ -60,7 +60,7 @@ def write(out: Path, book: Gradebook) -> None:
 def file_name(student: str) -> str:
     """Give a file name for a student that is safe, and no other student's."""
     safe = re.sub(r"[^\w.-]+", "_", student).strip("._")[:60]
-    if safe == student:
+    if safe and safe == student:
         return safe
     return f"{safe or 'student'}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
 

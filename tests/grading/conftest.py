@@ -1,0 +1,54 @@
+"""A gradebook that was filled by hand, and a browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from small_class import HOSTILE, a_grade
+
+from lab_grader.course.grading.gradebook import Gradebook
+from lab_grader.course.grading.model import Refused, Submission
+
+BROWSERS = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Gradebook]:
+    """Three students, two exercises; the last student is hostile."""
+    code = f'def causal_mask(length):\n    "</pre>{HOSTILE}"\n    return 1 / 0\n'
+    files = {"masking.py": code.encode()}
+    book = Gradebook(tmp_path / "grades")
+    names = ["student-01", "student-02", HOSTILE]
+    sources = ["student-01_8123_99_masking-2.py", "student-02.py", "x"]
+    handed_in = [
+        Submission(name, files, source, notes=(HOSTILE,) if name == HOSTILE else ())
+        for name, source in zip(names, sources, strict=True)
+    ]
+    book.receive(handed_in, [Refused(f"{HOSTILE}.zip", f"it holds {HOSTILE}")])
+    where = f"ZeroDivisionError: {HOSTILE}\n  at lab_transformer/masking.py, line 3: return 1 / 0"
+    wrong = {"diagnosis": {"name": "upper-triangle", "message": HOSTILE}, "feedback": where}
+    for one, points in zip(handed_in, [2.0, 0.5, 0.0], strict=True):
+        facts = wrong if one.student == HOSTILE else {}
+        grades = [a_grade(one.student, "6.1", points, **facts), a_grade(one.student, "8.2", 2.0)]
+        book.enter(one, grades, "key")
+    yield book
+    book.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, BROWSERS)))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

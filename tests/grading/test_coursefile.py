@@ -1,0 +1,91 @@
+"""`course.toml`: points, deadlines and limits, and errors that name the file and the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_class import a_grade
+
+from lab_grader.course.grading.coursefile import Course, read_course, read_roster
+from lab_grader.errors import UserError
+
+
+def course(tmp_path: Path, text: str) -> Course:
+    path = tmp_path / "course.toml"
+    path.write_text(text)
+    return read_course(path)
+
+
+def test_points_of_the_course_scale_the_grade(tmp_path: Path) -> None:
+    settled = course(tmp_path, '[points]\n"6.1" = 10').settle(a_grade("student-01", "6.1", 0.5), "")
+    assert (settled.points, settled.max_points) == (2.5, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("submitted", "points"),
+    [("2026-11-30T23:00:00Z", 2.0), ("2026-12-01T00:00:00Z", 1.8), ("2026-12-02T12:00:00Z", 1.6),
+     ("2027-02-01T00:00:00Z", 1.0)],
+)  # fmt: skip
+def test_every_started_day_after_the_deadline_costs_up_to_a_limit(
+    tmp_path: Path, submitted: str, points: float
+) -> None:
+    text = "[deadlines]\n6 = 2026-11-30T23:59:00Z\n[late]\nper_day = 0.1\nmost = 0.5"
+    settled = course(tmp_path, text).settle(a_grade("student-01", "6.1", 2.0), submitted)
+    assert settled.points == points
+
+
+def test_a_deadline_without_a_time_lasts_the_whole_day(tmp_path: Path) -> None:
+    text = "[deadlines]\n6 = 2026-11-30\n[late]\nper_day = 1"
+    settled = course(tmp_path, text).settle(a_grade("student-01", "6.1", 2.0), "2026-11-30T23:59:00Z")
+    assert settled.points == 2.0
+
+
+def test_late_work_says_by_how_many_days(tmp_path: Path) -> None:
+    settled = course(tmp_path, "[deadlines]\n6 = 2026-11-30T00:00:00Z").settle(
+        a_grade("student-01", "6.1", 2.0), "2026-12-01T12:00:00Z"
+    )
+    assert settled.to_json()["late_days"] == 2
+
+
+def test_limits_of_an_exercise_start_from_those_of_the_course(tmp_path: Path) -> None:
+    found = course(tmp_path, '[limits]\nseconds = 5\n[limits."6.1"]\nmemory_mb = 512')
+    assert found.limits_of("6.1").seconds == 5
+    assert found.limits_of("6.1").memory == 512 << 20
+    assert found.limits_of("6.2").memory == 2 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("colour = 1", "colour"),
+        ("[late]\nper_week = 1", "late.per_week"),
+        ('[points]\n"99.9" = 1', "99.9"),
+        ('[points]\n"6.1" = -1', "points.6.1"),
+        ('[points]\n"6.1" = "many"', "points.6.1"),
+        ("[deadlines]\n99 = 2026-11-30", "deadlines.99"),
+        ('[deadlines]\n6 = "soon"', "deadlines.6"),
+        ('isolation = "none"', "isolation"),
+        ("[limits]\nhours = 1", "limits.hours"),
+        ("points = 3", "points"),
+        ("this is not", "TOML"),
+    ],
+)
+def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, key: str) -> None:
+    with pytest.raises(UserError) as raised:
+        course(tmp_path, text)
+    assert "course.toml" in str(raised.value)
+    assert key in str(raised.value)
+
+
+def test_a_roster_without_its_column_says_what_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    path.write_text("name\nstudent-01\n")
+    with pytest.raises(UserError, match=r"roster\.csv needs .* `student`"):
+        read_roster(path)
+
+
+def test_a_roster_may_come_from_a_spreadsheet(tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    path.write_bytes("\ufeffgroup,student\r\n1,student-01\r\n2, student-02 \r\n,\r\n".encode())
+    assert read_roster(path) == ["student-01", "student-02"]

@@ -1,0 +1,167 @@
+"""Exports against the formats that the other systems document or read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_class import HOSTILE, RIGHT
+
+from lab_grader.course.grading import exports
+from lab_grader.course.grading.gradebook import Gradebook
+from lab_grader.course.grading.reports import file_name
+from lab_grader.errors import UserError
+
+# gradescope-autograders.readthedocs.io/en/latest/specs, "Output format"
+VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}
+FORMATS = {"text", "html", "simple_format", "md", "ansi"}
+TOP = {"score", "execution_time", "output", "output_format", "test_output_format", "test_name_format",
+       "visibility", "stdout_visibility", "extra_data", "tests", "leaderboard"}  # fmt: skip
+CASE = {"score", "max_score", "status", "name", "name_format", "number", "output", "output_format",
+        "tags", "visibility", "extra_data"}  # fmt: skip
+
+
+def exported(book: Gradebook, to: str) -> Path:
+    assert exports.export(book.folder, to, None) == 0
+    return book.folder / "export"
+
+
+def rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def check_gradescope(result: dict[str, Any]) -> None:
+    assert result.keys() <= TOP
+    assert isinstance(result["score"], int | float)
+    assert {result["visibility"], result["stdout_visibility"]} <= VISIBILITY
+    assert {result[key] for key in result if key.endswith("_format")} <= FORMATS
+    for case in result["tests"]:
+        assert case.keys() <= CASE
+        assert 0 <= case["score"] <= case["max_score"]
+        assert case["status"] in ("passed", "failed")
+        assert isinstance(case["name"], str)
+        assert isinstance(case["output"], str)
+
+
+def test_gradescope_gets_a_results_json_for_each_student(filled: Gradebook) -> None:
+    folder = exported(filled, "gradescope") / "gradescope"
+    assert len(list(folder.iterdir())) == 3
+    for path in folder.iterdir():
+        check_gradescope(json.loads(path.read_text(encoding="utf-8")))
+    found = json.loads((folder / "student-02.json").read_text())
+    assert found["score"] == 2.5
+    assert [case["status"] for case in found["tests"]] == ["failed", "passed"]
+
+
+def test_githubs_reporter_finds_status_and_points(filled: Gradebook) -> None:
+    folder = exported(filled, "github") / "github"
+    status = {}
+    for student in ("student-01", "student-02", HOSTILE):
+        found = json.loads((folder / f"{file_name(student)}.json").read_text(encoding="utf-8"))
+        status[student] = found["status"], sum(test["score"] for test in found["tests"])
+        assert found["max_score"] == 4
+        assert {test["status"] for test in found["tests"]} <= {"pass", "fail", "error"}
+    assert status == {"student-01": ("pass", 4.0), "student-02": ("fail", 2.5), HOSTILE: ("fail", 2.0)}
+
+
+def test_canvas_finds_its_columns_points_and_ids(filled: Gradebook) -> None:
+    head, possible, *students = rows(exported(filled, "canvas") / "canvas.csv")
+    assert head[:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
+    assert head[5:] == ["6.1 The causal mask", "8.2 The length penalty"]
+    assert "Points Possible" in possible[0]
+    assert possible[5:] == ["2", "2"]
+    by_name = {row[0]: row for row in students}
+    assert by_name["student-01"] == ["student-01", "8123", "", "", "", "2.0", "2.0"]
+    assert {len(row) for row in (head, possible, *students)} == {7}
+
+
+def test_moodle_finds_a_user_and_a_grade_item_a_column(filled: Gradebook) -> None:
+    head, *students = rows(exported(filled, "moodle") / "moodle.csv")
+    assert head == ["username", "6.1 The causal mask", "8.2 The length penalty"]
+    assert ["student-02", "0.5", "2.0"] in students
+
+
+@pytest.mark.parametrize("to", ["canvas", "moodle", "csv"])
+def test_no_exported_cell_is_a_formula(filled: Gradebook, to: str) -> None:
+    cells = [cell for row in rows(exported(filled, to) / f"{to}.csv") for cell in row]
+    assert "'" + HOSTILE in cells
+    assert not any(cell.lstrip().startswith(("=", "+", "-", "@")) for cell in cells)
+
+
+def test_an_export_overwrites_nothing(filled: Gradebook, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text("mine")
+    with pytest.raises(UserError, match=r"mine\.csv exists already"):
+        exports.export(filled.folder, "csv", mine)
+    with pytest.raises(UserError, match="name a new folder"):
+        exports.autograder(tmp_path, [], "full")
+    assert mine.read_text() == "mine"
+
+
+def test_one_file_cannot_hold_a_class(filled: Gradebook, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="one student, not 3"):
+        exports.export(filled.folder, "gradescope", tmp_path / "results.json")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("autograder") / "out"
+    exports.autograder(out, ["6.1"], "process")
+    return out
+
+
+def test_the_autograder_zip_has_its_scripts_at_the_top_and_executable(made: Path) -> None:
+    with zipfile.ZipFile(made / "gradescope.zip") as archive:
+        for name in ("setup.sh", "run_autograder"):
+            assert (archive.getinfo(name).external_attr >> 16) & stat.S_IXUSR
+            assert archive.read(name).startswith(b"#!")
+            checked = subprocess.run(["bash", "-n"], input=archive.read(name), check=False)
+            assert checked.returncode == 0
+        assert not any(
+            "@" in line for line in archive.read("run_autograder").decode().split() if line[0] != '"'
+        )
+
+
+def test_the_autograder_grades_what_a_student_handed_in(made: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    with zipfile.ZipFile(made / "gradescope.zip") as archive:
+        archive.extractall(source)
+    (source / ".venv").symlink_to(Path(sys.prefix))
+    for name in ("submission", "results"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "submission" / "my mask.py").write_text(RIGHT)
+    environment = os.environ | {"AUTOGRADER_ROOT": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["bash", source / "run_autograder"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8"))
+    check_gradescope(found)
+    assert found["score"] == 2.0
+
+
+def test_the_workflow_keeps_to_what_the_reporter_asks_for(made: Path) -> None:
+    workflow = yaml.safe_load((made / "classroom.yml").read_text())
+    assert workflow["name"] == "Autograding Tests"
+    (job,) = workflow["jobs"]
+    assert job == "run-autograding-tests"
+    steps = workflow["jobs"][job]["steps"]
+    reporter = steps[-1]
+    assert reporter["uses"].startswith("classroom-resources/autograding-grading-reporter@")
+    runners = reporter["with"]["runners"].split(",")
+    assert {f"{runner.upper()}_RESULTS" for runner in runners} == set(reporter["env"])
+    assert set(runners) <= {step.get("id") for step in steps}

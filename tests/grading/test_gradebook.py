@@ -1,0 +1,158 @@
+"""Grades survive whatever ends a run, and nothing is graded twice."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from small_class import HOSTILE, RIGHT, WRONG, command, grade_command, lines, run, write_class
+
+from lab_grader.course.grading.gradebook import Gradebook, harmless
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A class, and its grades from a run that nobody disturbed."""
+    folder = write_class(tmp_path_factory.mktemp("undisturbed") / "class")
+    done = run(grade_command(folder, folder.parent / "grades"))
+    assert done.returncode == 0, done.stderr
+    return folder, folder.parent / "grades"
+
+
+def entered(out: Path) -> int:
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(
+        sqlite3.connect(f"file:{out / 'gradebook.sqlite'}?mode=ro", uri=True)
+    ) as base:  # fmt: skip
+        return int(base.execute("select count(*) from grades").fetchone()[0])
+    return 0
+
+
+def group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until(happened: object) -> None:
+    assert callable(happened)
+    end = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def killed(graded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """The grades of a run that was killed after its first result, and its process group."""
+    out = tmp_path_factory.mktemp("killed") / "grades"
+    process = subprocess.Popen(
+        grade_command(graded[0], out, "--jobs", 1), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_until(lambda: entered(out) or process.poll() is not None)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return out, process.pid
+
+
+def test_a_killed_run_leaves_no_process_behind(killed: tuple[Path, int]) -> None:
+    wait_until(lambda: not group_lives(killed[1]))
+
+
+def test_the_same_command_goes_on_after_sigkill_and_ends_with_the_same_results(
+    killed: tuple[Path, int], graded: tuple[Path, Path]
+) -> None:
+    out, _ = killed
+    already = entered(out)
+    assert already >= 1
+    done = run(grade_command(graded[0], out))
+    assert f"{3 - already} graded now" in done.stdout
+    assert lines(out) == lines(graded[1])
+    assert (out / "gradebook.csv").read_bytes() == (graded[1] / "gradebook.csv").read_bytes()
+
+
+def test_results_have_what_is_promised(graded: tuple[Path, Path]) -> None:
+    right, wrong, _ = lines(graded[1])
+    assert right.keys() >= {
+        "student", "week", "exercise", "block", "status", "points", "max_points", "passed", "failed",
+        "diagnosis", "feedback", "isolation", "seconds", "digest",
+    }  # fmt: skip
+    assert (right["status"], right["points"], right["block"]) == ("right", 2.0, "masking.causal_mask")
+    assert (wrong["status"], wrong["points"]) == ("wrong", 0.0)
+    assert wrong["diagnosis"]["name"] == "upper-triangle"
+
+
+def test_a_second_run_grades_nothing_and_changes_no_byte(graded: tuple[Path, Path]) -> None:
+    folder, out = graded
+    files = [path for path in out.rglob("*.*") if path.suffix in (".jsonl", ".csv", ".html", ".md")]
+    before = {path: path.read_bytes() for path in files}
+    done = run(grade_command(folder, out))
+    assert "0 graded now, 3 unchanged" in done.stdout
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_only_what_changed_is_graded_again(graded: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, out = graded
+    (folder / "student-02.py").write_text(RIGHT + "# found it\n")
+    try:
+        done = run(grade_command(folder, out))
+    finally:
+        (folder / "student-02.py").write_text(WRONG)
+    assert "1 graded now, 2 unchanged" in done.stdout
+    assert [line["points"] for line in lines(out)] == [2.0, 2.0, 2.0]
+
+
+def test_regrade_forgets_one_student(filled: Gradebook) -> None:
+    done = run(command("regrade", filled.folder, "student-02"))
+    assert "student-02: 2 grades" in done.stdout
+    assert {grade["student"] for grade in filled.grades()} == {"student-01", HOSTILE}
+
+
+def test_no_cell_of_the_csv_can_run_in_a_spreadsheet(filled: Gradebook) -> None:
+    filled.write_files()
+    with (filled.folder / "gradebook.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert sorted(row[0] for row in rows) == sorted(
+        ["student", "'" + HOSTILE, "student-01", "student-02"]
+    )
+
+
+@pytest.mark.parametrize("cell", ["=1", "+1", "-1", "@x", "\t=1", "\r=1", "  =1"])
+def test_every_beginning_of_a_formula_is_quoted(cell: str) -> None:
+    assert harmless(cell) == "'" + cell
+
+
+def test_a_folder_without_grades_says_what_to_run_first(tmp_path: Path) -> None:
+    for words in (
+        ["report", tmp_path],
+        ["regrade", tmp_path, "6.1"],
+        ["export", tmp_path, "--to", "csv"],
+    ):
+        done = run(command(*words))
+        assert done.returncode == 2
+        assert "run `lab grade` first" in done.stderr
+
+
+def test_a_class_that_cannot_be_understood_says_why(tmp_path: Path) -> None:
+    (tmp_path / "student-01.zip").write_bytes(b"nothing")
+    done = run(grade_command(tmp_path, tmp_path / "grades"))
+    assert done.returncode == 2
+    assert "student-01.zip: the archive is damaged" in done.stderr
+
+
+def test_a_gradebook_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
+    folder = write_class(tmp_path / "class")
+    (tmp_path / "grades").write_text("in the way")
+    done = run(grade_command(folder, tmp_path / "grades"))
+    assert done.returncode == 2
+    assert "cannot be opened" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,223 @@
+"""Whatever was handed in becomes a submission, or a line that says why not."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from small_class import RIGHT, WRONG
+
+from lab_grader.course.grading import intake
+from lab_grader.course.grading.model import Refused, Submission
+from lab_grader.errors import UserError
+
+NAME = "lab_transformer/masking.py"
+
+
+def zipped(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def tarred(path: Path, files: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def folder(path: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    return path
+
+
+def notebook(path: Path, code: str) -> Path:
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": f"%%exercise 6.1\n{code}"}
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    return path
+
+
+def only(class_folder: Path) -> Submission | Refused:
+    (found,) = intake.read_submissions(class_folder)
+    return found
+
+
+def code(found: Submission | Refused) -> str:
+    assert isinstance(found, Submission), found
+    return found.files["masking.py"].decode()
+
+
+def reason(found: Submission | Refused) -> str:
+    assert isinstance(found, Refused), found
+    return found.reason
+
+
+@pytest.mark.parametrize(
+    "kind", ["folder", "zip", "tar", "tar.gz", "py", "ipynb", "checkout", "nested"]
+)
+def test_every_container_gives_the_learners_code(tmp_path: Path, kind: str) -> None:
+    name = tmp_path / "student-01"
+    match kind:
+        case "folder":
+            folder(name, {NAME: RIGHT})
+        case "zip":
+            zipped(tmp_path / "student-01.zip", {NAME: RIGHT})
+        case "tar" | "tar.gz":
+            tarred(tmp_path / f"student-01.{kind}", {NAME: RIGHT})
+        case "py":
+            (tmp_path / "student-01.py").write_text(RIGHT)
+        case "ipynb":
+            notebook(tmp_path / "student-01.ipynb", RIGHT)
+        case "checkout":
+            folder(name, {NAME: RIGHT, ".git/HEAD": "ref", ".git/hook.py": "x", "README.md": "x"})
+        case "nested":
+            folder(name, {f"my work/{NAME}": RIGHT})
+    found = only(tmp_path)
+    assert isinstance(found, Submission)
+    assert found.student == "student-01"
+    assert "torch.ones(length, length).tril().bool()" in code(found)
+
+
+def test_an_archive_inside_the_students_folder_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "student-01").mkdir()
+    zipped(tmp_path / "student-01" / "work.zip", {NAME: RIGHT})
+    assert code(only(tmp_path)) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("studentone_8123_99_masking.py", "studentone"),
+        ("studentone_LATE_8123_99_masking-3.py", "studentone"),
+        ("Student One_8123_assignsubmission_file_masking.py", "Student One"),
+        ("student ö 一.py", "student ö 一"),
+    ],
+)
+def test_the_student_is_read_from_the_name(tmp_path: Path, name: str, student: str) -> None:
+    (tmp_path / name).write_text(RIGHT)
+    found = only(tmp_path)
+    assert isinstance(found, Submission)
+    assert found.student == student
+
+
+def test_moodles_folders_name_the_student(tmp_path: Path) -> None:
+    folder(tmp_path / "Student One_8123_assignsubmission_file", {"masking.py": RIGHT})
+    found = only(tmp_path)
+    assert isinstance(found, Submission)
+    assert found.student == "Student One"
+
+
+def test_of_several_attempts_the_newest_counts(tmp_path: Path) -> None:
+    (tmp_path / "studentone_8123_99_masking-10.py").write_text(RIGHT)
+    (tmp_path / "studentone_8123_98_masking-9.py").write_text(WRONG)
+    found = only(tmp_path)
+    assert code(found).count("tril")
+    assert isinstance(found, Submission)
+    assert any("several attempts" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "path", ["../masking.py", "/masking.py", "a/../../masking.py", "C:\\masking.py"]
+)
+@pytest.mark.parametrize("make", [zipped, tarred])
+def test_a_path_that_leads_outside_is_refused(tmp_path: Path, path: str, make: object) -> None:
+    suffix = "zip" if make is zipped else "tar"
+    assert callable(make)
+    make(tmp_path / f"student-01.{suffix}", {NAME: RIGHT, path: WRONG})
+    assert "leads outside" in reason(only(tmp_path))
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.py"
+    secret.write_text("SECRET = 1\n")
+    work = tmp_path / "class"
+    folder(work / "student-01", {NAME: RIGHT})
+    (work / "student-01" / "lab_transformer" / "loss.py").symlink_to(secret)
+    (work / "student-02.py").symlink_to(secret)
+    with tarfile.open(work / "student-03.tar", "w") as archive:
+        member = tarfile.TarInfo("lab_transformer/masking.py")
+        member.type, member.linkname = tarfile.SYMTYPE, str(secret)
+        archive.addfile(member)
+    found = intake.read_submissions(work)
+    assert [type(one) for one in found] == [Submission, Refused, Refused]
+    assert isinstance(found[0], Submission)
+    assert not any(b"SECRET" in content for content in found[0].files.values())
+
+
+def test_a_zip_bomb_is_left_out_without_being_unpacked(tmp_path: Path) -> None:
+    zipped(tmp_path / "student-01.zip", {NAME: "#" * 50_000_000})
+    assert "larger than 1 MiB" in reason(only(tmp_path))
+
+
+def test_an_archive_of_too_many_files_is_refused(tmp_path: Path) -> None:
+    zipped(tmp_path / "student-01.zip", {f"{number}.txt": "" for number in range(intake.MEMBERS + 1)})
+    assert "more than" in reason(only(tmp_path))
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "student-01.zip", {NAME: RIGHT})
+    content = bytearray(path.read_bytes())
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    assert "cannot be opened" in reason(only(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["student-01.zip", "student-01.tar.gz", "student-01.tar.xz"])
+def test_a_damaged_archive_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04 and then nothing")
+    assert "damaged" in reason(only(tmp_path))
+
+
+def test_an_archive_that_ends_too_early_is_refused(tmp_path: Path) -> None:
+    path = tarred(tmp_path / "student-01.tar.gz", {NAME: RIGHT + "#" * 10_000})
+    path.write_bytes(path.read_bytes()[:-30])
+    assert "damaged" in reason(only(tmp_path))
+
+
+def test_text_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    (tmp_path / "student-01.py").write_bytes(b"# caf\xe9\n" + RIGHT.encode())
+    assert "not UTF-8" in reason(only(tmp_path))
+
+
+def test_five_gigabytes_are_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "student-01.py").open("wb") as file:
+        file.truncate(5 << 30)
+    work = folder(tmp_path / "student-02", {NAME: RIGHT})
+    with (work / "lab_transformer" / "loss.py").open("wb") as file:
+        file.truncate(5 << 30)
+    found = intake.read_submissions(tmp_path)
+    assert code(found[0]) == RIGHT
+    assert "larger than" in reason(found[1])
+
+
+def test_one_bad_entry_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "student-01.py").write_text(RIGHT)
+    (tmp_path / "student-02").mkdir()
+    (tmp_path / "notes.docx").write_bytes(b"x")
+    os.mkfifo(tmp_path / "student-03.py")
+    found = intake.read_submissions(tmp_path)
+    assert code(found[0]).count("tril")
+    assert sorted(one.source for one in found[1:] if isinstance(one, Refused)) == [
+        "notes.docx", "student-02", "student-03.py",
+    ]  # fmt: skip
+
+
+def test_an_empty_folder_has_no_submissions(tmp_path: Path) -> None:
+    assert intake.read_submissions(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nowhere"):
+        intake.read_submissions(tmp_path / "nowhere")
