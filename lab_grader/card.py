@@ -82,8 +82,9 @@ _STYLE = """
 .lab-card li::before { display: inline-block; width: 1.5em; text-indent: 0; font-weight: bold; }
 .lab-card li.good { opacity: .75; } .lab-card li.good::before { content: "✓"; color: var(--good); }
 .lab-card li.bad::before { content: "✗"; color: var(--bad); }
-.lab-card li pre, .lab-card p pre { text-indent: 0; margin: .1em 0; padding: .2em .5em; white-space:
- pre-wrap; background: var(--soft); color: inherit; border-radius: .3em; font-size: 12.5px; }
+.lab-card pre { text-indent: 0; margin: .1em 0; padding: 0; white-space: pre-wrap; word-break: normal;
+ overflow-wrap: anywhere; background: none; color: inherit; font-size: 13px; }
+.lab-card li pre { font-family: inherit; opacity: .85; }
 .lab-card .said { background: var(--soft); border-radius: .4em; padding: .5em .7em; margin: .5em 0; }
 .lab-card svg { max-width: 100%; height: auto; }
 @media (prefers-color-scheme: dark) { .lab-card { --good: #3fb950; --bad: #ff7b72; } }
@@ -104,6 +105,12 @@ def card(result: Result) -> str:
         f"<b>{MARKS[result.status]} {_escape(f'{exercise.id} {exercise.title}')}</b>: "
         f"{_escape(headline(result))}",
     ]
+    for heading, words in advice(result):
+        body = f"<pre>{_escape(words)}</pre>" if heading.endswith("printed") else _paragraphs(words)
+        parts.append(f'<div class="said"><b>{_escape(heading)}:</b> {body}</div>')
+    picture = next((p.picture for p in result.properties if p.picture is not None), None)
+    if picture is not None and result.status == "wrong":
+        parts.append(draw(picture))
     if result.status == "wrong":
         parts.append("<ul>")
         for property in result.properties:
@@ -111,12 +118,6 @@ def card(result: Result) -> str:
             kind = "good" if property.ok else "bad"
             parts.append(f'<li class="{kind}">{_escape(property.sentence)}{message}</li>')
         parts.append("</ul>")
-    for heading, words in advice(result):
-        body = f"<pre>{_escape(words)}</pre>" if heading.endswith("printed") else _paragraphs(words)
-        parts.append(f'<div class="said"><b>{_escape(heading)}:</b> {body}</div>')
-    picture = next((p.picture for p in result.properties if p.picture is not None), None)
-    if picture is not None and result.status == "wrong":
-        parts.append(draw(picture))
     parts.append("</div>")
     return "".join(parts)
 

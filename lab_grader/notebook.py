@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import html
 import importlib
 import io
 import linecache
@@ -64,7 +65,8 @@ class LabMagics(Magics):
 
     def _show_syntax_error(self, line: str, cell: str) -> None:
         """Show a mistake of the cell where it stands in the cell, first line included."""
-        name = self._shell.compile.cache(f"%%exercise {line}\n{cell}", self._shell.execution_count)
+        number = len(self._shell.user_ns["In"]) - 1
+        name = self._shell.compile.cache(f"%%exercise {line}\n{cell}", number)
         try:
             compile(f"\n{cell}", name, "exec")
         except SyntaxError:
@@ -241,12 +243,11 @@ def _show(workspace: Workspace, result: Result) -> None:
     except ImportError:
         return
     button = ipywidgets.Button(description="Give me a hint", icon="lightbulb-o")
-    said = ipywidgets.Output()
+    said = ipywidgets.HTML()
 
     def clicked(_: object) -> None:
         rung, hint = workspace.next_hint(result.exercise)
-        with said:
-            print(f"Hint {rung} of {len(result.exercise.hints)}: {hint}")
+        said.value += f"<p>Hint {rung} of {len(result.exercise.hints)}: {html.escape(hint)}</p>"
 
     button.on_click(clicked)
     display(ipywidgets.VBox([button, said]))
