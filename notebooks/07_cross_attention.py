@@ -1,0 +1,408 @@
+# %% [markdown]
+# # Week 7: Two sequences meet
+#
+# A translator writes one sentence while it looks at another, of another length and in another order.
+# How does a word of the output find the words of the source that it needs? You build the attention
+# between two sequences, the decoder around it, the whole Transformer, and a measure of where it looks.
+
+# %%
+# %load_ext lab_grader
+
+# %%
+import ipywidgets
+import matplotlib.pyplot as plt
+import torch
+
+from lab_transformer import attention, decoder, masking, transformer
+
+plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
+
+
+def compare(predicted, measured):
+    """Put what you expected beside what came out."""
+    if predicted is None:
+        print(f"no prediction written; measured: {measured}")
+    else:
+        print(f"you predicted {predicted}; measured: {measured}")
+
+
+def show(rows, columns, numbers):
+    """Print a table with a name for every row and column."""
+    print(" " * 8 + "".join(f"{name:>8}" for name in columns))
+    for name, row in zip(rows, numbers, strict=True):
+        print(f"{name:>8}" + "".join(f"{number.item():8.2f}" for number in row))
+
+
+# %% [markdown]
+# An English sentence, its Italian translation, and made-up vectors: a word and its translation share a
+# direction. In Italian the adjective follows its noun.
+
+# %%
+english, italian = ["the", "red", "house", "sleeps"], ["la", "casa", "rossa", "dorme"]
+meaning = {"the": 0, "la": 0, "red": 1, "rossa": 1, "house": 2, "casa": 2, "sleeps": 3, "dorme": 3}
+memory = torch.stack([torch.eye(4)[meaning[word]] for word in english])[None]
+states = torch.stack([torch.eye(4)[meaning[word]] for word in italian])[None]
+
+
+def plain_attention(sharpness):
+    """Make a head whose projections change nothing but the size of the queries."""
+    layer = attention.MultiHeadAttention(d_model=4, n_heads=1)
+    with torch.no_grad():
+        for linear in (layer.w_q, layer.w_k, layer.w_v, layer.w_o):
+            linear.weight.copy_(torch.eye(4))
+            if linear.bias is not None:
+                linear.bias.zero_()
+        layer.w_q.weight.mul_(sharpness)
+    return layer.requires_grad_(False)
+
+
+# %% [markdown]
+# ## 7.1 Cross-attention
+#
+# The output side asks, `(..., query, d_model)`; keys and values come from the encoder's result, the
+# memory `(..., key, d_model)`. They are learned projections of it, not the memory itself. There are as
+# many results as queries, whatever the length of the source.
+
+
+# %%
+# %%exercise 7.1
+def cross_attention(
+    decoder_states: Float[Tensor, "... query d_model"],
+    memory: Float[Tensor, "... key d_model"],
+    attention: MultiHeadAttention,
+    memory_mask: Bool[Tensor, "... query key"] | None = None,
+) -> tuple[Float[Tensor, "... query d_model"], Float[Tensor, "... heads query key"]]:
+    """Let every position of the output side look at the encoder's result.
+
+    Returns what `attention` returns. The mask hides the source's padding; it broadcasts to
+    (..., heads, query, key).
+    """
+    check_shapes(
+        decoder_states=(decoder_states, "... query d_model"), memory=(memory, "... key d_model")
+    )
+    raise NotImplementedError("Exercise 7.1: Cross-attention")
+
+
+# %%
+_, weights = attention.cross_attention(states, memory, plain_attention(6))
+show(italian, english, weights[0, 0])
+output, _ = attention.cross_attention(states[:, :2], memory, plain_attention(6))
+print("two queries, four keys:", tuple(output.shape))
+
+# %% [markdown]
+# "casa" and "rossa" cross over: the map is no diagonal.
+#
+# **Predict, run, explain.** The source is filled up with four pads, zero vectors that match nothing. It
+# is sometimes said that cross-attention needs no mask. What share of its attention does "casa" spend on
+# the four pads when nothing hides them?
+
+# %%
+my_prediction = None  # a share between 0 and 1
+
+# %%
+padded = torch.cat([memory, torch.zeros(1, 4, 4)], dim=1)
+real = (torch.arange(8) < 4)[None, None, None]
+_, open_weights = attention.cross_attention(states, padded, plain_attention(6))
+_, hidden_weights = attention.cross_attention(states, padded, plain_attention(6), real)
+print("on pads with the mask:", round(hidden_weights[0, 0, 1, 4:].sum().item(), 2))
+print("as if there were no pads:", torch.allclose(hidden_weights[..., :4], weights, atol=1e-6))
+compare(my_prediction, round(open_weights[0, 0, 1, 4:].sum().item(), 2))
+
+# %% [markdown]
+# Turn the knob: longer queries look harder. At 0 every output word gets the mean of the source. (The
+# control needs a running kernel.)
+
+# %%
+# NBVAL_IGNORE_OUTPUT
+# A control is drawn by the browser; its ids differ in every run.
+pictures = {
+    sharpness: attention.cross_attention(states, memory, plain_attention(sharpness))[1][0, 0]
+    for sharpness in range(13)
+}
+
+
+def draw(sharpness):
+    """Draw the map for one length of the queries."""
+    _, axes = plt.subplots()
+    axes.imshow(pictures[sharpness], vmin=0, vmax=1, cmap="cividis")
+    axes.set_xticks(range(4), english)
+    axes.set_yticks(range(4), italian)
+    axes.set(xlabel="looked at", ylabel="written")
+    plt.show()
+
+
+_ = ipywidgets.interact(draw, sharpness=ipywidgets.SelectionSlider(options=list(pictures), value=6))
+
+
+# %% [markdown]
+# ## 7.2 The decoder block
+#
+# Three sublayers: masked self-attention over what is written, cross-attention to the source,
+# feed-forward. `x` is `(batch, query, d_model)`, the memory `(batch, key, d_model)`. The future of the
+# target is hidden, the source is open from end to end, but for its padding.
+
+
+# %%
+# %%exercise 7.2
+class DecoderBlock(nn.Module):
+    """Masked self-attention, cross-attention to the encoder's result, feed-forward."""
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+        super().__init__()
+        self.norm_first = norm_first
+        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.cross_attention = MultiHeadAttention(d_model, n_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.norm_1 = nn.LayerNorm(d_model)
+        self.norm_2 = nn.LayerNorm(d_model)
+        self.norm_3 = nn.LayerNorm(d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"],
+        mask: Bool[Tensor, "... query query"] | None = None,
+        memory_mask: Bool[Tensor, "... query key"] | None = None,
+    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
+        """Return the new states and the weights of the cross-attention.
+
+        `mask` hides padding of the target on top of the future; `memory_mask` hides padding of the
+        source. Both broadcast over heads and queries.
+        """
+        check_shapes(
+            x=(x, "... query d_model"),
+            memory=(memory, "... key d_model"),
+            norm_1=(self.norm_1.weight, "d_model"),
+        )
+        check_boolean(mask)
+        raise NotImplementedError("Exercise 7.2: The decoder block")
+
+
+# %%
+torch.manual_seed(0)
+block = decoder.DecoderBlock(d_model=8, n_heads=2, d_ff=16).requires_grad_(False)
+x, source = torch.randn(1, 5, 8), torch.randn(1, 6, 8)
+
+
+def touched(new_x, new_source):
+    """List the outputs that differ from those of the unchanged input."""
+    return (
+        (block(x, source)[0] - block(new_x, new_source)[0])[0].norm(dim=-1).gt(1e-6).nonzero().flatten()
+    )
+
+
+late_x, late_source = x.clone(), source.clone()
+late_x[0, 3, 0] += 1
+late_source[0, 5, 0] += 1
+print("target word 3 changes; outputs that change:", touched(late_x, source).tolist())
+print("source word 5 changes; outputs that change:", touched(x, late_source).tolist())
+
+
+# %% [markdown]
+# ## 7.3 The decoder: a stack of blocks
+#
+# The states go from block to block, the memory is the same for all of them. Every block's map is kept:
+# `(batch, layers, heads, query, key)`.
+
+
+# %%
+# %%exercise 7.3
+class Decoder(nn.Module):
+    """A stack of decoder blocks, with a final norm in the pre-norm case."""
+
+    def __init__(
+        self, n_layers: int, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            DecoderBlock(d_model, n_heads, d_ff, norm_first) for _ in range(n_layers)
+        )
+        self.norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"],
+        mask: Bool[Tensor, "... query query"] | None = None,
+        memory_mask: Bool[Tensor, "... query key"] | None = None,
+    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch layers heads query key"]]:
+        """Return the final states and every block's cross-attention weights."""
+        check_shapes(x=(x, "... query d_model"), memory=(memory, "... key d_model"))
+        raise NotImplementedError("Exercise 7.3: The decoder: a stack of blocks")
+
+
+# %%
+torch.manual_seed(0)
+stack = decoder.Decoder(n_layers=3, d_model=8, n_heads=2, d_ff=16).requires_grad_(False)
+result, maps = stack(x, source)
+print("states:", tuple(result.shape), " maps:", tuple(maps.shape))
+print("every row of every map sums to one:", torch.allclose(maps.sum(dim=-1), torch.ones(1, 3, 2, 5)))
+
+
+# %% [markdown]
+# ## 7.4 The Transformer
+#
+# `encode` turns a source `(batch, key)` into memory and mask, once. `decode` gives logits
+# `(batch, query, vocab)` for every position, as often as words are written. The last linear map, and
+# nothing before it, speaks of the vocabulary; it shares its matrix with the target embedding.
+
+
+# %%
+# %%exercise 7.4
+class Transformer(nn.Module):
+    """Encoder and decoder with sinusoidal positions; the output layer shares the target embedding."""
+
+    def __init__(
+        self,
+        source_vocab: int,
+        target_vocab: int,
+        n_layers: int = 2,
+        d_model: int = 128,
+        n_heads: int = 4,
+        d_ff: int = 512,
+        norm_first: bool = True,
+        pad_id: int = 0,
+        max_length: int = 512,
+    ) -> None:
+        super().__init__()
+        self.pad_id = pad_id
+        self.source_embedding = nn.Embedding(source_vocab, d_model)
+        self.target_embedding = nn.Embedding(target_vocab, d_model)
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, norm_first)
+        self.decoder = Decoder(n_layers, d_model, n_heads, d_ff, norm_first)
+        self.output = nn.Linear(d_model, target_vocab, bias=False)
+        self.positions: Tensor
+        self.register_buffer("positions", sinusoidal_positions(max_length, d_model), persistent=False)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=1 / math.sqrt(d_model))
+        raise NotImplementedError("Exercise 7.4: The Transformer")
+
+    def encode(
+        self, source: Int[Tensor, "batch key"]
+    ) -> tuple[Float[Tensor, "batch key d_model"], Bool[Tensor, "batch 1 1 key"]]:
+        """Read the source once: its states, and the mask that hides its padding."""
+        check_shapes(source=(source, "batch key"))
+        raise NotImplementedError("Exercise 7.4: The Transformer")
+
+    def decode(
+        self,
+        target: Int[Tensor, "batch query"],
+        memory: Float[Tensor, "batch key d_model"],
+        memory_mask: Bool[Tensor, "... query key"] | None = None,
+        offset: int = 0,
+    ) -> tuple[Float[Tensor, "batch query vocab"], Float[Tensor, "batch layers heads query key"]]:
+        """Give the logits of the word after each target position, and the cross-attention weights.
+
+        Padding of the target is hidden as a key, like that of the source. The first target token has
+        the position `offset`: 0, unless earlier tokens are cached.
+        """
+        check_shapes(target=(target, "batch query"), memory=(memory, "... key d_model"))
+        raise NotImplementedError("Exercise 7.4: The Transformer")
+
+    def forward(
+        self, source: Int[Tensor, "batch key"], target: Int[Tensor, "batch query"]
+    ) -> Float[Tensor, "batch query vocab"]:
+        """Give the logits of every next word, with the whole target known (teacher forcing)."""
+        memory, memory_mask = self.encode(source)
+        return self.decode(target, memory, memory_mask)[0]
+
+
+# %% [markdown]
+# **Predict, run, explain.** A model for 1000 words on each side, with `d_model` 32 and one layer. What
+# share of its parameters is saved by tying the output layer to the target embedding?
+
+# %%
+my_prediction = None  # a share between 0 and 1
+
+# %%
+torch.manual_seed(0)
+model = transformer.Transformer(1000, 1000, n_layers=1, d_model=32, n_heads=4, d_ff=128)
+model.requires_grad_(False)
+tied = sum(parameter.numel() for parameter in model.parameters())  # a shared matrix counts once
+untied = tied + model.output.weight.numel()
+print("one matrix:", model.output.weight is model.target_embedding.weight)
+print(f"parameters: {tied}, untied {untied}")
+compare(my_prediction, f"{1 - tied / untied:.2f}")
+
+# %% [markdown]
+# The encoder reads once, however long the answer. And padding of the source changes nothing:
+
+# %%
+runs = []
+hook = model.encoder.register_forward_hook(lambda module, inputs, output: runs.append(1))
+short = torch.tensor([[5, 9, 7]])
+memory_short, mask_short = model.encode(short)
+written = torch.tensor([[1]])
+for _ in range(6):
+    logits, _ = model.decode(written, memory_short, mask_short)
+    written = torch.cat([written, logits[:, -1:].argmax(dim=-1)], dim=1)
+hook.remove()
+print("words written: 6, encoder runs:", len(runs))
+with_pads = torch.tensor([[5, 9, 7, 0, 0, 0]])
+print("the mask:", masking.padding_mask(with_pads, 0).int().flatten().tolist())
+same = torch.allclose(model(short, written), model(with_pads, written), atol=1e-4)
+print("same logits beside three pads:", same)
+
+
+# %% [markdown]
+# ## 7.5 An alignment from attention weights
+#
+# Which source word does each target word belong to? Average the maps over all leading axes, and take
+# for each query of `(..., query, key)` the key it looks at most. Links are pairs (source, target).
+
+
+# %%
+# %%exercise 7.5
+def alignment_from_attention(weights: Float[Tensor, "... query key"]) -> set[tuple[int, int]]:
+    """Link every target word to the source word that it attends to most.
+
+    The weights are averaged over all leading axes (heads, layers). Returns pairs (source, target).
+    """
+    check_shapes(weights=(weights, "... query key"))
+    raise NotImplementedError("Exercise 7.5: An alignment from attention weights")
+
+
+# %%
+links = attention.alignment_from_attention(weights)
+for source_word, target_word in sorted(links):
+    print(f"{english[source_word]:>7} - {italian[target_word]}")
+
+
+# %% [markdown]
+# ## 7.6 The alignment error rate
+#
+# People who link words by hand mark sure links and possible ones. A missed sure link is an error, a
+# predicted link that is not even possible is one too. 0 is perfect, 1 has nothing right.
+
+
+# %%
+# %%exercise 7.6
+def alignment_error_rate(
+    predicted: set[tuple[int, int]],
+    sure: set[tuple[int, int]],
+    possible: set[tuple[int, int]],
+) -> float:
+    """Compare a predicted alignment with a gold one: 0.0 is perfect, 1.0 has nothing right.
+
+    A sure link is possible too, whether `possible` repeats it or not. Nothing predicted where nothing
+    is sure is no error.
+    """
+    raise NotImplementedError("Exercise 7.6: The alignment error rate")
+
+
+# %%
+sure = {(0, 0), (1, 2), (2, 1), (3, 3)}
+diagonal = {(place, place) for place in range(4)}
+for name, predicted in [("your map", links), ("word for word", diagonal)]:
+    print(f"{name:>13}: {attention.alignment_error_rate(predicted, sure, set()):.2f}")
+possible = {(1, 1)}
+print(f"  if red-casa is possible: {attention.alignment_error_rate(diagonal, sure, possible):.3f}")
+
+# %% [markdown]
+# A map is one view of what a model does, not its reason: heads can be dropped with little change.
+#
+# ## What you have seen
+#
+# Queries from one side, keys and values from the other: two sequences of any two lengths meet, and the
+# source's padding has to be hidden. A decoder block puts this between masked self-attention and
+# feed-forward; the encoder reads once. Next week: how to choose words from what the decoder says.
