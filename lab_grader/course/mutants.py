@@ -259,13 +259,13 @@ def print_scores(what: list[str]) -> int:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=count(exercises))
         scores = score(exercises, lambda n: progress.advance(task, n))
-    table = Table(Column("exercise", min_width=8), Column("title", no_wrap=True), box=None)
+    table = Table(Column("exercise", no_wrap=True), box=None)
     # No figure is cut short where the table is wider than the terminal: titles are.
     for heading in ("mutants", "killed", "endless", "equal", "survived", "score"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
+        table.add_column(heading, justify="right", no_wrap=True, min_width=max(6, len(heading)))
     for entry in scores:
-        table.add_row(entry.exercise.id, escape(entry.exercise.title), *_figures([entry]))
-    table.add_row("[bold]all[/]", "", *(f"[bold]{figure}[/]" for figure in _figures(scores)))
+        table.add_row(escape(f"{entry.exercise.id} {entry.exercise.title}"), *_figures([entry]))
+    table.add_row("[bold]all[/]", *(f"[bold]{figure}[/]" for figure in _figures(scores)))
     console = Console(highlight=False, soft_wrap=True)
     console.print(table)
     for entry in scores:
