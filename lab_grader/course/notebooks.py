@@ -19,6 +19,7 @@ from lab_grader.exercises import catalogue, select
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 MAGIC = "%%exercise "
+WIDGET = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
@@ -52,9 +53,15 @@ def build(path: Path) -> None:
     notebook = in_step(path)
     path.write_text(to_text(notebook), encoding="utf-8")
     here = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources=here).execute()
+    NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources=here, coalesce_streams=True
+    ).execute()
+    # A control does nothing without its kernel, and its ids are new in every run.
+    notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # the time of day
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
     nbformat.write(notebook, path.with_suffix(".ipynb"))
 
 

@@ -1,0 +1,318 @@
+# %% [markdown]
+# # Week 1: What recurrence cannot do
+#
+# A recurrent network reads a sentence word by word and keeps one state. How much of the first word is
+# still in that state when the last one has been read? You build the network, measure the answer with
+# gradients, and see why the next weeks take another road.
+
+# %%
+# %load_ext lab_grader
+
+# %%
+import ipywidgets
+import matplotlib.pyplot as plt
+import torch
+
+from lab_transformer import embedding, rnn
+
+plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
+
+
+def compare(predicted, measured):
+    """Put what you expected beside what came out."""
+    if predicted is None:
+        print(f"no prediction written; measured: {measured}")
+    else:
+        print(f"you predicted {predicted}; measured: {measured}")
+
+
+# %% [markdown]
+# ## 1.1 One-hot vectors
+#
+# A network multiplies numbers, so a word must become numbers first. The plainest way takes sides with
+# nobody: one place for each word of the vocabulary, a 1 at the word's own place, 0 elsewhere. Tokens of
+# shape `(...)` become rows of shape `(..., vocab)`. All words are then equally far from each other.
+
+
+# %%
+# %%exercise 1.1
+def one_hot(tokens: Int[Tensor, "..."], vocab_size: int) -> Float[Tensor, "... vocab"]:
+    """Turn every token into a row of zeros with a single 1.0 at the token's place.
+
+    The rows are floating point (the default dtype), so that they can be multiplied with a table.
+    """
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+        raise ValueError(
+            f"tokens run from {int(tokens.min())} to {int(tokens.max())}, "
+            f"but the vocabulary has the ids 0 to {vocab_size - 1}"
+        )
+    raise NotImplementedError("Exercise 1.1: One-hot vectors")
+
+
+# %%
+words = ["the", "cat", "sees", "dog", "a"]
+sentence = torch.tensor([words.index(word) for word in ["the", "dog", "sees", "a", "cat"]])
+rows = embedding.one_hot(sentence, len(words))
+for token, row in zip(sentence, rows, strict=True):
+    print(f"{words[token]:>5}", [int(number) for number in row])
+distances = torch.cdist(rows, rows)
+print("distance of dog to cat:", round(float(distances[1, 4]), 3))
+print("distance of dog to the:", round(float(distances[1, 0]), 3))
+
+
+# %% [markdown]
+# ## 1.2 Embedding as a matrix product
+#
+# A table of shape `(vocab, d_model)` holds one learned vector for every word. A one-hot row times the
+# table leaves exactly one row of it. So a look-up is a matrix product, and a gradient can flow through
+# it into the table. Real libraries skip the product and index, which gives the same numbers.
+
+
+# %%
+# %%exercise 1.2
+def embed(
+    one_hot_tokens: Float[Tensor, "... vocab"],
+    table: Float[Tensor, "vocab d_model"],
+) -> Float[Tensor, "... d_model"]:
+    """Look up the embedding of every token by multiplying its one-hot row with the table."""
+    check_shapes(one_hot_tokens=(one_hot_tokens, "... vocab"), table=(table, "vocab d_model"))
+    raise NotImplementedError("Exercise 1.2: Embedding as a matrix product")
+
+
+# %%
+torch.manual_seed(1)
+table = torch.randn(len(words), 3, requires_grad=True)
+vectors = embedding.embed(embedding.one_hot(sentence[:3], len(words)), table)
+print("the same as indexing:", torch.equal(vectors, table[sentence[:3]]))
+vectors.sum().backward()
+for word, gradient in zip(words, table.grad, strict=True):
+    print(f"{word:>5} was trained by 'the dog sees':", bool(gradient.any()))
+
+
+# %% [markdown]
+# ## 1.3 One step of a recurrent network
+#
+# The cell mixes the word `x`, of shape `(..., d_in)`, with the state `h`, of shape `(..., d_hidden)`.
+# Both are brought to the width `d_hidden`, added with a bias, and squashed by tanh into (-1, 1). The
+# squashing keeps the state bounded for ever. It also flattens: far from zero, tanh hardly moves.
+
+
+# %%
+# %%exercise 1.3
+def rnn_cell(
+    x: Float[Tensor, "... d_in"],
+    h: Float[Tensor, "... d_hidden"],
+    w_x: Float[Tensor, "d_in d_hidden"],
+    w_h: Float[Tensor, "d_hidden d_hidden"],
+    b: Float[Tensor, "d_hidden"],
+) -> Float[Tensor, "... d_hidden"]:
+    """Mix the input with the state so far and squash the sum with tanh."""
+    check_shapes(
+        x=(x, "... d_in"),
+        h=(h, "... d_hidden"),
+        w_x=(w_x, "d_in d_hidden"),
+        w_h=(w_h, "d_hidden d_hidden"),
+        b=(b, "d_hidden"),
+    )
+    raise NotImplementedError("Exercise 1.3: One step of a recurrent network")
+
+
+# %%
+one = torch.ones(1)
+print("    x   state   slope of the state in x")
+for value in [0.0, 0.5, 1.0, 2.0, 4.0]:
+    x = torch.tensor([value], requires_grad=True)
+    state = rnn.rnn_cell(x, torch.zeros(1), one.view(1, 1), one.view(1, 1), torch.zeros(1))
+    state.sum().backward()
+    print(f"{value:5.1f}  {state.item():6.3f}  {x.grad.item():6.3f}")
+
+
+# %% [markdown]
+# ## 1.4 Unrolling
+#
+# The same cell runs along the sentence: words `(..., seq, d_in)` in, states `(..., seq, d_hidden)` out.
+# Step t needs the state of step t - 1, so no two steps can run at once. Whatever the network knows of
+# the sentence at the end must fit into the last state.
+
+
+# %%
+# %%exercise 1.4
+def rnn_forward(
+    xs: Float[Tensor, "... seq d_in"],
+    h0: Float[Tensor, "... d_hidden"],
+    w_x: Float[Tensor, "d_in d_hidden"],
+    w_h: Float[Tensor, "d_hidden d_hidden"],
+    b: Float[Tensor, "d_hidden"],
+) -> tuple[Float[Tensor, "... seq d_hidden"], Float[Tensor, "... d_hidden"]]:
+    """Run the cell along the sequence, starting from the state h0.
+
+    Returns the states after every input, and the last of them. h0 is not among the states.
+    """
+    check_shapes(xs=(xs, "... seq d_in"), h0=(h0, "... d_hidden"), w_x=(w_x, "d_in d_hidden"))
+    if xs.shape[-2] == 0:
+        raise ValueError("xs has no step to run: its seq axis is empty")
+    raise NotImplementedError("Exercise 1.4: Unrolling a recurrent network")
+
+
+# %% [markdown]
+# **Predict, run, explain.** Two sentences of 40 words differ in the first word only. After that word
+# their states differ by some distance; call it 1. What is left of it after the 40th word? The matrix
+# `w_h` keeps 0.9 of the length of every vector.
+
+# %%
+my_prediction = None  # a number between 0 and 1
+
+# %%
+torch.manual_seed(2)
+d = 16
+turn = torch.linalg.qr(torch.randn(d, d))[0]  # keeps every length, so a factor sets its radius
+w_x, bias, start = 0.5 * torch.randn(d, d), torch.zeros(d), torch.zeros(d)
+first = torch.randn(40, d)
+second = first.clone()
+second[0] = torch.randn(d)
+states, _ = rnn.rnn_forward(torch.stack([first, second]), start.expand(2, d), w_x, 0.9 * turn, bias)
+apart = (states[0] - states[1]).norm(dim=-1)
+left = apart / apart[0]
+for step in [1, 2, 5, 10, 20]:
+    print(f"after word {step:2}: {left[step - 1].item():.4f}")
+compare(my_prediction, "less than a millionth" if left[-1] < 1e-6 else f"{left[-1].item():.6f}")
+
+
+# %% [markdown]
+# Why so much less than 0.9 to the power 39? Look at the slopes printed under 1.3: each tanh that is not
+# near zero takes its share as well.
+#
+# ## 1.5 How much of the first word is left
+#
+# A gradient measures this without a second sentence. For every word t it asks how far the last state
+# moves when that word moves: the size of a Jacobian of shape `(d_hidden, d_in)`. The answer is one
+# number per word, of shape `(..., seq)`.
+
+
+# %%
+# %%exercise 1.5
+def gradient_by_distance(
+    states: Float[Tensor, "... seq d_hidden"],
+    inputs: Float[Tensor, "... seq d_in"],
+) -> Float[Tensor, "... seq"]:
+    """Measure how strongly the last state still depends on the input of every step.
+
+    For every step t: the Frobenius norm of the Jacobian d(last state) / d(input t). The states must
+    have been computed from inputs that require gradients.
+    """
+    check_shapes(states=(states, "... seq d_hidden"), inputs=(inputs, "... seq d_in"))
+    if not states.requires_grad or not inputs.requires_grad:
+        raise ValueError(
+            "the states carry no gradient: call inputs.requires_grad_() before computing them"
+        )
+    raise NotImplementedError("Exercise 1.5: How much of the first word is left")
+
+
+# %% [markdown]
+# **Predict, run, explain.** Now the words are tiny, so that tanh is almost a straight line and `w_h`
+# alone decides. Over 30 words and a radius of 0.7, 1.0 or 1.3: the gradient of the first word, divided
+# by the gradient of the last?
+
+# %%
+my_prediction = None  # three numbers, such as (0.1, 1, 10)
+
+
+# %%
+def influence(radius, size, seq=30):
+    """Give the gradient norm for each of seq words, the nearest last, as a share of the last one's."""
+    torch.manual_seed(3)
+    xs = (size * torch.randn(seq, d)).requires_grad_()
+    states, _ = rnn.rnn_forward(xs, start, w_x, radius * turn, bias)
+    norms = rnn.gradient_by_distance(states, xs)
+    return norms / norms[-1]
+
+
+ratios = [influence(radius, 1e-6)[0].item() for radius in (0.7, 1.0, 1.3)]
+compare(my_prediction, "  ".join(f"{ratio:.2g}" for ratio in ratios))
+print("0.7, 1.0, 1.3 to the power 29:", "  ".join(f"{radius**29:.2g}" for radius in (0.7, 1.0, 1.3)))
+
+# %%
+# NBVAL_IGNORE_OUTPUT
+# A figure's bytes depend on the fonts of the machine.
+curves = {radius: influence(radius, 1e-6) for radius in (0.7, 1.0, 1.3)}
+figure, axes = plt.subplots()
+for radius, curve in curves.items():
+    axes.semilogy(range(29, -1, -1), curve, label=f"radius {radius}")
+axes.set(xlabel="distance from the last word", ylabel="gradient, last word = 1")
+_ = axes.legend()
+
+# %% [markdown]
+# A radius of exactly 1 looks like the way out. With words of a usual size, tanh takes it away again:
+
+# %%
+print("size of the words   what is left of the first word at radius 1.0")
+for size in [1e-6, 0.1, 0.3, 1.0]:
+    print(f"{size:17.1g}   {influence(1.0, size)[0].item():.1g}")
+
+# %% [markdown]
+# Turn both knobs. Is there any setting that keeps the first word at words of size 1? (The control needs
+# a running kernel.)
+
+# %%
+# NBVAL_IGNORE_OUTPUT
+# A control is drawn by the browser; its ids differ in every run.
+settings = {
+    (radius, size): influence(radius, size)
+    for radius in (0.5, 0.7, 0.9, 1.0, 1.1, 1.3, 1.5)
+    for size in (1e-6, 0.1, 1.0)
+}
+
+
+def draw(radius, size):
+    """Draw the influence of every word for one setting."""
+    figure, axes = plt.subplots()
+    axes.semilogy(range(29, -1, -1), settings[radius, size])
+    axes.set(xlabel="distance from the last word", ylabel="gradient, last word = 1", ylim=(1e-12, 1e6))
+    plt.show()
+
+
+_ = ipywidgets.interact(
+    draw,
+    radius=ipywidgets.SelectionSlider(options=sorted({radius for radius, _ in settings}), value=1.0),
+    size=ipywidgets.SelectionSlider(options=sorted({size for _, size in settings}), value=1.0),
+)
+
+
+# %% [markdown]
+# ## 1.6 Clipping
+#
+# Gradients that explode can be cut: if the norm over all numbers of all tensors exceeds a limit, one
+# factor shrinks them all. One factor keeps the direction of the step. Clipping each tensor on its own
+# would bend it. Nothing of the kind exists for gradients that vanish: what is gone cannot be scaled up.
+
+
+# %%
+# %%exercise 1.6
+def clip_gradients(
+    gradients: list[Float[Tensor, "..."]], max_norm: float
+) -> list[Float[Tensor, "..."]]:
+    """Shrink all gradients by one factor so that their common norm is at most max_norm.
+
+    Gradients whose global norm is already below max_norm come back unchanged.
+    """
+    if max_norm <= 0:
+        raise ValueError(f"max_norm must be positive, it is {max_norm}")
+    raise NotImplementedError("Exercise 1.6: Clipping gradients by their global norm")
+
+
+# %%
+gradients = [torch.tensor([30.0, 40.0]), torch.tensor([0.3, 0.4])]
+clipped = rnn.clip_gradients(gradients, 1.0)
+alone = [gradient / max(1.0, gradient.norm().item()) for gradient in gradients]
+whole = torch.cat(gradients)
+for name, result in [("one factor", clipped), ("each tensor alone", alone)]:
+    flat = torch.cat(result)
+    cosine = torch.cosine_similarity(flat, whole, dim=0).item()
+    print(f"{name:>17}: norm {flat.norm().item():.3f}, cosine with the true gradient {cosine:.3f}")
+
+# %% [markdown]
+# ## What you have seen
+#
+# The state forgets at a rate that is exponential in the distance; only a radius near 1 and a tanh near
+# zero slow that down. Gates, as in an LSTM, stretch the memory and do not free it from the one state.
+# Next week every word looks at every other directly: the distance between any two is one step.
