@@ -303,7 +303,7 @@ def test_the_input_alone_makes_a_new_state(submission, expected, draw):
     agree(new, right, "from an empty state and without bias the new state", "batch d_hidden")
 
 
-@exercise("1.3")
+@guard("1.3")
 def test_turning_all_signs_turns_the_sign_of_the_state(submission, draw):
     x, h, w_x, w_h, b = draw_cell(draw, torch.float64, batch=BATCH)
     new = submission.rnn.rnn_cell(x, h, w_x, w_h, b)
@@ -393,7 +393,7 @@ def test_as_many_sentences_as_words_keep_their_axes(submission, expected, draw):
     agree(last, right_last, "with as many sentences as words the last state", "batch d_hidden")
 
 
-@exercise("1.4")
+@guard("1.4")
 def test_the_last_state_is_the_one_at_the_end_of_the_states(submission, draw):
     states, last = submission.rnn.rnn_forward(*draw_forward(draw, torch.float64, batch=BATCH))
     require(bool(last.any()), "the last state is zero everywhere")
@@ -412,7 +412,7 @@ def test_a_later_word_changes_no_earlier_state(submission, expected, draw):
     agree(after, right_states, "after a change at step 3 the state", "batch seq d_hidden")
 
 
-@exercise("1.4")
+@guard("1.4")
 def test_a_sentence_in_two_parts_ends_in_the_same_states(submission, draw):
     xs, h0, *weights = draw_forward(draw, torch.float64, batch=BATCH)
     states, last = submission.rnn.rnn_forward(xs, h0, *weights)
@@ -634,7 +634,7 @@ def test_a_norm_of_13_is_halved_to_6_and_a_half(submission, draw, device):
     agree_all(clipped, [g / 2 for g in gradients], "clipped to half of its norm,")
 
 
-@exercise("1.6")
+@guard("1.6")
 def test_a_limit_just_above_the_norm_changes_nothing(submission, draw, device):
     gradients, size = make_gradients(draw, device)
     clipped = submission.rnn.clip_gradients(gradients, 13.5 * size)
@@ -648,19 +648,19 @@ def test_a_limit_just_below_the_norm_already_shrinks(submission, draw, device):
     agree_all(clipped, [g * 0.95 for g in gradients], "with a norm just above the limit,")
 
 
-@exercise("1.6")
+@guard("1.6")
 def test_small_gradients_come_back_unchanged(submission, draw):
     gradients = draw_gradients(draw, torch.float64)
     agree_all(submission.rnn.clip_gradients(gradients, 1e3), gradients, "far below the limit,")
 
 
-@exercise("1.6")
+@guard("1.6")
 def test_gradients_of_zero_stay_zero(submission, draw):
     gradients = [gradient * 0 for gradient in draw_gradients(draw)]
     agree_all(submission.rnn.clip_gradients(gradients, 1.0), gradients, "at zero,")
 
 
-@exercise("1.6")
+@guard("1.6")
 def test_one_factor_for_all_keeps_the_direction(submission, draw):
     gradients = draw_gradients(draw, torch.float64)
     # Were each clipped alone, the small one would keep its length and the large one would not.

@@ -208,7 +208,7 @@ def test_very_low_scores_do_not_vanish(submission, expected, draw):
     agree(weights, right, "at scores near -2000 the weight", "batch query key", **AT_LARGE)
 
 
-@exercise("2.2")
+@guard("2.2")
 def test_a_single_score_gets_all_the_weight(submission, expected, draw):
     scores = draw.normal(batch=1, query=SEQ, key=1)
     right = expected.attention.softmax(scores)
@@ -317,7 +317,7 @@ def test_another_sentence_in_the_batch_changes_nothing(submission, expected, dra
     agree(context[2], right_context, "in a batch, the third sentence's context", "word d_model")
 
 
-@exercise("2.3")
+@guard("2.3")
 def test_long_vectors_give_no_nan(submission, expected, draw):
     x = draw_words(draw, scale=1e4, batch=BATCH, d_model=D_MODEL, seq=SEQ).mT
     right_context, _ = expected.attention.contextualize(x)

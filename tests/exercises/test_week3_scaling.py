@@ -37,7 +37,7 @@ def estimate_variance(submission, d, generator):
     return estimate(d, SAMPLES, generator)
 
 
-@exercise("3.1")
+@guard("3.1")
 def test_the_product_of_two_random_numbers_has_variance_one(submission, draw):
     estimate = estimate_variance(submission, 1, draw.generator())
     agree(estimate, 1.0, "with d = 1 the variance", rel=0.35)
@@ -232,7 +232,7 @@ def test_what_stands_at_masked_keys_changes_nothing(submission, expected, draw):
     )
 
 
-@exercise("3.2")
+@guard("3.2")
 def test_masked_keys_get_exactly_zero_even_when_all_scores_are_very_low(submission, draw):
     q, k, v = draw_qkv(draw, dtype=torch.float64)
     mask = draw.mask(batch=BATCH, heads=HEADS, query=QUERY, key=KEY)

@@ -116,7 +116,7 @@ def test_both_sides_may_have_the_same_length_and_the_source_padding(submission, 
     compare_attention(submission, expected, modules, x, memory, mask, "with equal lengths and a mask ")
 
 
-@exercise("7.1")
+@guard("7.1")
 def test_what_stands_in_the_padding_of_the_source_does_not_matter(submission, expected, draw):
     mine, _ = attentions(submission, expected, draw, compared=False)
     x, memory = draw_sides(draw)
@@ -278,13 +278,13 @@ def test_each_mask_belongs_to_its_own_side(submission, expected, draw):
     compare_decoders(modules, *sides, *masks, when="with equal lengths and both masks ")
 
 
-@exercise("7.2")
+@guard("7.2")
 def test_a_later_target_word_changes_nothing_before_it(submission, expected, draw):
     mine, _ = blocks(submission, expected, draw, compared=False)
     compare_future(mine, draw, *draw_sides(draw))
 
 
-@exercise("7.2")
+@guard("7.2")
 def test_a_later_target_word_changes_nothing_under_a_padding_mask(submission, expected, draw):
     mine, _ = blocks(submission, expected, draw, compared=False)
     compare_future(mine, draw, *draw_sides(draw), *draw_masks(draw))
@@ -302,7 +302,7 @@ def test_the_first_target_word_sees_the_whole_source(submission, expected, draw)
     agree(weights.sum(dim=-1), 1.0, "the sum of the weights over the source", "batch head query")
 
 
-@exercise("7.2")
+@guard("7.2")
 def test_the_padding_of_the_source_changes_no_state(submission, expected, draw):
     mine, _ = blocks(submission, expected, draw, compared=False)
     sides = draw_sides(draw)
@@ -392,13 +392,13 @@ def test_a_decoder_of_one_block_writes_a_single_word(submission, expected, draw)
     compare_decoders(modules, *sides, None, mask, when="with one block ", axes=LAYER_WEIGHTS)
 
 
-@exercise("7.3")
+@guard("7.3")
 def test_a_later_target_word_changes_nothing_before_it_through_all_blocks(submission, expected, draw):
     mine, _ = decoders(submission, expected, draw, compared=False)
     compare_future(mine, draw, *draw_sides(draw), *draw_masks(draw))
 
 
-@exercise("7.3")
+@guard("7.3")
 def test_the_padding_of_the_source_changes_no_state_through_all_blocks(submission, expected, draw):
     mine, _ = decoders(submission, expected, draw, compared=False)
     sides = draw_sides(draw)
@@ -530,7 +530,7 @@ def test_source_and_target_meet_in_the_logits(submission, expected, draw):
     agree(mine(source, target), right_logits, "the logit", "batch query vocab")
 
 
-@exercise("7.4")
+@guard("7.4")
 def test_more_padding_after_the_source_changes_no_logit(submission, expected, draw):
     mine, _ = transformers(submission, expected, draw, compared=False)
     source, target = draw_source(draw), draw_target(draw)
@@ -539,7 +539,7 @@ def test_more_padding_after_the_source_changes_no_logit(submission, expected, dr
     agree(mine(longer, target), logits, "after more padding, the logit", "batch query vocab")
 
 
-@exercise("7.4")
+@guard("7.4")
 def test_a_prefix_of_the_target_gets_the_logits_it_has_in_the_whole(submission, expected, draw):
     mine, _ = transformers(submission, expected, draw, compared=False)
     target, sides = draw_target(draw), draw_memory(draw)
@@ -677,7 +677,7 @@ def test_weights_are_averaged_even_where_they_are_very_small(submission, device)
     same_items(links, {(0, 0), (0, 1)}, "the alignment of two heads that disagree")
 
 
-@exercise("7.5")
+@guard("7.5")
 def test_the_alignment_is_a_set_of_plain_numbers(submission, draw):
     links = submission.attention.alignment_from_attention(
         draw_weights(draw, heads=HEADS, query=6, key=4)
@@ -706,7 +706,7 @@ def draw_links(draw, number):
     return {tuple(pair) for pair in draw.integers(0, 4, links=number, sides=2).tolist()}
 
 
-@exercise("7.6")
+@guard("7.6")
 def test_an_alignment_that_is_right_has_no_error(submission):
     sure, possible = {(0, 0), (1, 2), (2, 1)}, {(0, 0), (1, 2), (2, 1), (3, 1)}
     rate = submission.attention.alignment_error_rate
@@ -714,7 +714,7 @@ def test_an_alignment_that_is_right_has_no_error(submission):
     agree(rate(possible, sure, possible), 0.0, "the error rate of the sure links and a possible one")
 
 
-@exercise("7.6")
+@guard("7.6")
 def test_an_alignment_with_nothing_right_has_the_error_one(submission):
     rate = submission.attention.alignment_error_rate({(0, 1), (1, 0)}, {(0, 0), (1, 1)}, {(0, 2)})
     agree(rate, 1.0, "the error rate of links that are all wrong")
@@ -757,7 +757,7 @@ def test_a_link_has_a_direction(submission):
     agree(rate, 0.5, "where one link is predicted the wrong way round, the error rate")
 
 
-@exercise("7.6")
+@guard("7.6")
 def test_nothing_predicted_where_nothing_is_sure_is_no_error(submission):
     rate = submission.attention.alignment_error_rate
     agree(rate(set(), set(), set()), 0.0, "the error rate of nothing at all")
@@ -766,7 +766,7 @@ def test_nothing_predicted_where_nothing_is_sure_is_no_error(submission):
     )
 
 
-@exercise("7.6")
+@guard("7.6")
 def test_nothing_predicted_where_something_is_sure_is_all_wrong(submission):
     rate = submission.attention.alignment_error_rate(set(), {(0, 0), (1, 2)}, {(0, 0), (1, 2), (1, 1)})
     agree(rate, 1.0, "the error rate of an empty alignment")

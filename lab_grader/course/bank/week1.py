@@ -73,7 +73,8 @@ from lab_transformer.rnn import rnn_cell as reference_cell
         "ones-divided-by-their-number",
         ALONE,
         "Your rows are scaled: the hot entry should be exactly 1, so that the row picks an embedding "
-        "as it is and does not shrink it.",
+        "as it is and does not shrink it."
+        " Look for a division that has no business there.",
     ),
     Turn(
         "integer-rows",
@@ -376,7 +377,8 @@ def one_hot_in_a_loop(tokens: Any, vocab_size: int) -> Any:
         "mean-over-the-vocabulary",
         "product",
         "You take the mean over the vocabulary instead of the sum: every embedding comes out divided "
-        "by the number of words.",
+        "by the number of words."
+        " Only one word is hot, so a sum over the others adds nothing.",
     ),
     Turn(
         "largest-over-the-vocabulary",
@@ -726,12 +728,15 @@ def embed_flat_in_double(rows: Any, table: Any) -> Any:
     Turn(
         "no-bias",
         "bias",
-        "The bias is missing from the sum.",
+        "The bias is missing from the sum."
+        " Without it a state of zeros and a word of zeros always give zero again: look at"
+        " which arguments you never use.",
     ),
     Turn(
         "bias-subtracted",
         "bias",
-        "The bias is subtracted instead of added.",
+        "The bias is subtracted instead of added."
+        " It shifts every unit the wrong way: look at the signs in your sum.",
     ),
     Turn(
         "bias-twice",
@@ -1170,7 +1175,8 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     Turn(
         "results-exchanged",
         "results",
-        "The two results are exchanged: first come all states, then the last one.",
+        "The two results are exchanged: first come all states, then the last one."
+        " Whoever unpacks them gets a sequence where one state should be.",
     ),
     Turn(
         "only-the-states",
@@ -1186,7 +1192,9 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     Turn(
         "last-is-the-first",
         "last",
-        "What you return as the last state is the one after the first word.",
+        "What you return as the last state is the one after the first word."
+        " It knows nothing of the rest of the sentence: look at which end of the states you"
+        " take.",
     ),
     Turn(
         "last-is-h0",
@@ -1197,7 +1205,8 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     Turn(
         "last-but-one",
         "last",
-        "What you return as the last state lacks the last word.",
+        "What you return as the last state lacks the last word."
+        " It is the state from before the last step: look at when you keep it.",
     ),
     Turn(
         "last-is-the-mean",
@@ -1233,7 +1242,8 @@ def cell_in_double(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "everything-cut-off",
         "gradient",
         "The results are cut off from their inputs (by detach, no_grad or a detour through numpy): "
-        "nothing could be trained.",
+        "nothing could be trained."
+        " Stay with torch's own operations from the inputs to the results.",
     ),
     Turn(
         "w_h-transposed",
@@ -1590,11 +1600,10 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     Turn(
         "autograd-stops",
         ALONE,
-        "Autograd stops with an error. If it speaks of a second time, it threw the graph away after "
-        "the first unit and you need it for all: ask for it to be kept. If it speaks of scalar "
-        "outputs, give it one unit at a time, added up over the batch. If it speaks of something not "
-        "used in the graph, take the gradient for the whole inputs: a slice made afterwards is not "
-        "where the states came from.",
+        "Autograd stops with an error, and its words say why. A second time means that the graph "
+        "was thrown away after the first unit and has to be kept; scalar outputs, that it wants one "
+        "unit at a time, added up over the batch. Something not used in the graph is a slice made "
+        "afterwards, which is not where the states came from: ask for the whole inputs.",
     ),
     Turn(
         "all-states-added",
@@ -1611,7 +1620,8 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     Turn(
         "last-but-one-state",
         ALONE,
-        "You look at the state before the last, which has not heard the last word yet.",
+        "You look at the state before the last, which has not heard the last word yet."
+        " Its gradient for the last word is zero: look at which step you start from.",
     ),
     Turn(
         "last-unit-of-every-state",
@@ -1657,7 +1667,8 @@ def forward_built_in(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
         "root-of-the-mean",
         "norm",
         "You take a mean of squares where the sum is asked for: the norm then depends on how many "
-        "units or features share it.",
+        "units or features share it."
+        " A norm is the root of a sum: look at what you divide by.",
     ),
     Turn(
         "mean-over-units",
@@ -2036,7 +2047,8 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
         "no-root",
         "norm",
         "The squares are added, but the root is missing, so what you compare with max_norm is the "
-        "square of the norm.",
+        "square of the norm."
+        " For long gradients it is far too large, and for short ones too small.",
     ),
     Turn(
         "absolute-values-added",
@@ -2052,7 +2064,8 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
     Turn(
         "root-of-the-mean",
         "norm",
-        "You take the mean of the squares instead of their sum, so large networks are hardly clipped.",
+        "You take the mean of the squares instead of their sum, so large networks are hardly clipped."
+        " A norm counts every entry in full: look at what you divide by.",
     ),
     Turn(
         "norm-over-one-axis",
@@ -2082,7 +2095,8 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
         "only-small-ones-scaled",
         "when",
         "Your condition is the wrong way round: gradients above the limit stay as they are, and those "
-        "below it are scaled up.",
+        "below it are scaled up."
+        " Clipping only ever makes gradients shorter: look at the comparison.",
     ),
     Turn(
         "never-clipped",
@@ -2135,7 +2149,8 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
     Turn(
         "root-of-the-factor",
         ALONE,
-        "You take the root of the factor (or one root too many), so the gradients stay too long.",
+        "You take the root of the factor (or one root too many), so the gradients stay too long."
+        " After clipping the norm should be the limit itself: check it on one small example.",
     ),
     Turn(
         "limit-shared-out",
@@ -2167,7 +2182,8 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
     Turn(
         "nothing-returned",
         ALONE,
-        "Nothing comes back: a return is missing, or the function works on its arguments only.",
+        "Nothing comes back: a return is missing, or the function works on its arguments only."
+        " The clipped gradients are asked for as a result: look at the end of the function.",
     ),
     Turn(
         "joined-to-one",
@@ -2235,7 +2251,8 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
         "nothing-returned-below",
         ALONE,
         "Nothing comes back for gradients below the limit: one way through your function ends without "
-        "a return.",
+        "a return."
+        " They are asked for unchanged: look at every way through the function.",
     ),
     Turn(
         "only-long-ones-shrunk",
@@ -2268,7 +2285,9 @@ def gradient_sentence_by_sentence_in_double(states: Any, inputs: Any) -> Any:
     Turn(
         "factor-squared",
         "factor",
-        "The factor is applied twice (or squared), so the gradients become too short.",
+        "The factor is applied twice (or squared), so the gradients become too short."
+        " After clipping the norm should be the limit itself: look at where the factor is"
+        " used.",
     ),
     Turn(
         "norm-over-the-first-axis",

@@ -587,7 +587,8 @@ def scores_in_double(x: Any) -> Any:
     Turn(
         "softmin",
         "form",
-        "The lowest score gets the most weight: a sign is turned around before the power.",
+        "The lowest score gets the most weight: a sign is turned around before the power."
+        " The largest score should win: look at the signs.",
     ),
     Turn(
         "sigmoid",
@@ -604,7 +605,8 @@ def scores_in_double(x: Any) -> Any:
     Turn(
         "divided-by-mean",
         ALONE,
-        "You divide by the mean of the powers: your weights sum to the number of scores, not to one.",
+        "You divide by the mean of the powers: your weights sum to the number of scores, not to one."
+        " Weights are shares of a whole: look at what the whole is.",
     ),
     Turn(
         "divided-by-norm",
@@ -913,7 +915,8 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
     Turn(
         "sign-flipped",
         ALONE,
-        "Your scores have a minus in front: words that are unlike each other get the most weight.",
+        "Your scores have a minus in front: words that are unlike each other get the most weight."
+        " A large dot product means that two words are alike: look at the signs.",
     ),
     Turn(
         "distance",
@@ -1013,7 +1016,8 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
     Turn(
         "one-result",
         ALONE,
-        "You return one thing where two are promised: the context and, after it, the weights.",
+        "You return one thing where two are promised: the context and, after it, the weights."
+        " Look at the last line, and at what the signature says comes back.",
     ),
     Turn(
         "only-weights",
@@ -1035,13 +1039,15 @@ def softmax_in_double(scores: Any, dim: int = -1) -> Any:
         "transposed-weights-returned",
         "results",
         "The context is right, but the weights you return are exchanged: row i should belong to word "
-        "i and sum to one.",
+        "i and sum to one."
+        " Look at whether you transpose between the sum and the return.",
     ),
     Turn(
         "powers-returned",
         ALONE,
         "The context is right, but what you return as weights are the powers before they are divided "
-        "by their sum: rows do not sum to one, and long vectors overflow.",
+        "by their sum: rows do not sum to one, and long vectors overflow."
+        " Look at which of your intermediate results you give back.",
     ),
     Turn("squeezed", ALONE, _SQUEEZED),
     Turn("gradient-cut", "care", _NO_GRADIENT),
@@ -1505,7 +1511,8 @@ def context_built_in(x: Any) -> Any:
         "gradient-not-to-weights",
         ALONE,
         "The values are right, but the weights are detached: no gradient reaches them, so the three "
-        "views could never be learned.",
+        "views could never be learned."
+        " Look for what takes the weights out of the graph.",
     ),
     Turn(
         "gradient-not-to-value-weight",

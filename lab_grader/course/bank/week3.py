@@ -91,7 +91,8 @@ from lab_transformer import attention as reference
     Turn(
         "standard-deviation",
         "spread",
-        "You return a standard deviation, which is the root of what is asked for: the variance.",
+        "You return a standard deviation, which is the root of what is asked for: the variance."
+        " It grows only with the root of d, so the law you are after stays hidden.",
     ),
     Turn(
         "mean-not-variance",
@@ -103,7 +104,8 @@ from lab_transformer import attention as reference
         "squares-summed",
         "spread",
         "Your result grows with the number of samples: you add up the squared deviations and do not "
-        "divide by how many there are.",
+        "divide by how many there are."
+        " A variance is a mean: look at what happens after the squares.",
     ),
     Turn(
         "squared-again",
@@ -364,7 +366,8 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "not-normalised",
         ALONE,
         "Your weights are exponentials that nobody divided by their sum, so they do not sum to one "
-        "for a query.",
+        "for a query."
+        " The output is then longer than any value: look at what a softmax does last.",
     ),
     Turn(
         "divided-by-the-sum",
@@ -519,7 +522,8 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "nan-left-in-output",
         ALONE,
         "For a query that may attend to nothing your weights are zero, but the output is NaN: it was "
-        "made before the weights were cleaned up.",
+        "made before the weights were cleaned up."
+        " Look at the order of the two steps.",
     ),
     Turn(
         "any-mask-zeroes-the-row",
@@ -1010,7 +1014,9 @@ def with_the_lowest_number_and_zeroed_weights(q: Any, k: Any, v: Any, mask: Any 
         "gradient-cut",
         "graph",
         "No gradient comes back through your function: somewhere the numbers leave torch's graph, by "
-        "detach, data, numpy, tolist or a new tensor.",
+        "detach, data, numpy, tolist or a new tensor."
+        " Moving numbers to another place must not cut them off: look for what makes a copy"
+        " outside of it.",
     ),
     Turn(
         "float32-only",
@@ -1251,7 +1257,9 @@ def with_a_product(x: Any, n_heads: int) -> Any:
         "gradient-cut",
         "graph",
         "No gradient comes back through your function: somewhere the numbers leave torch's graph, by "
-        "detach, data, numpy, tolist or a new tensor.",
+        "detach, data, numpy, tolist or a new tensor."
+        " Moving numbers to another place must not cut them off: look for what makes a copy"
+        " outside of it.",
     ),
     Turn(
         "float32-only",
@@ -1493,7 +1501,9 @@ def by_products(x: Any) -> Any:
     Turn(
         "w_o-twice",
         ALONE,
-        "You apply the last projection twice.",
+        "You apply the last projection twice."
+        " Its weights are learned for one pass: look at what happens after the heads are"
+        " merged.",
     ),
     Turn(
         "w_v-for-output",
@@ -1515,7 +1525,9 @@ def by_products(x: Any) -> Any:
         "scaled-twice",
         ALONE,
         "You scale twice: once here and once in your scaled_dot_product_attention, which does it "
-        "already.",
+        "already."
+        " The weights come out too even: look at what you do to the queries or keys before you"
+        " pass them on.",
     ),
     Turn(
         "no-scale",

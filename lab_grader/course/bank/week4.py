@@ -295,7 +295,9 @@ def _check_width(on: On, width: int) -> None:
     Turn(
         "last-pair-missing",
         ALONE,
-        "The last pair of columns is empty: your loop stops one pair too early.",
+        "The last pair of columns is empty: your loop stops one pair too early."
+        " Every pair has its own wavelength, the slowest one too: look at where the count of"
+        " pairs ends.",
     ),
     Turn(
         "plain-counter",
@@ -559,7 +561,8 @@ def waves_by_complex_numbers(length: int, d_model: int) -> Any:
     Turn(
         "always-one-step",
         "offset",
-        "Your matrix always moves by one position: the offset has no effect on the angle.",
+        "Your matrix always moves by one position: the offset has no effect on the angle."
+        " Look at which argument your angles never use.",
     ),
     Turn(
         "sign-ignored",
@@ -765,12 +768,14 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
     Turn(
         "positions-forgotten",
         "sum",
-        "The positions are not in the result, so the order of the words is still lost.",
+        "The positions are not in the result, so the order of the words is still lost."
+        " Look at which of the two arguments is left out of what you return.",
     ),
     Turn(
         "embeddings-forgotten",
         ALONE,
-        "The embeddings are not in the result: every sentence comes out as the same positions.",
+        "The embeddings are not in the result: every sentence comes out as the same positions."
+        " Look at which of the two arguments is left out of what you return.",
     ),
     Turn(
         "table-not-cut",
@@ -873,7 +878,8 @@ def matrix_by_exponential(offset: int, d_model: int) -> Any:
         "gradient-not-to-embeddings",
         ALONE,
         "The sum is right, but the embeddings are detached, so they would never learn: gradients "
-        "must reach both arguments.",
+        "must reach both arguments."
+        " Look for what takes them out of the graph.",
     ),
     Turn("through-numpy", ALONE, _NUMPY),
     Turn("always-float32", "care", _FLOAT32),
@@ -1054,7 +1060,8 @@ def sum_by_loop(embeddings: Any, positions: Any) -> Any:
         "minus-missing",
         "turn",
         "A minus is missing: with two plus signs the pair is stretched instead of turned, and "
-        "changes its length.",
+        "changes its length."
+        " Look at how a plane is rotated: one of the four products is negative.",
     ),
     Turn(
         "minus-in-both-lines",

@@ -840,7 +840,8 @@ _RESIDUAL = (
     Turn(
         "sublayer-subtracted",
         "join",
-        "You subtract where you should add: the result is x plus what the sublayer gives.",
+        "You subtract where you should add: the result is x plus what the sublayer gives."
+        " The residual path carries x on unchanged: look at the signs.",
     ),
     Turn(
         "multiplied-not-added",

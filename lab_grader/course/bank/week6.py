@@ -588,7 +588,8 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
     Turn(
         "not-normalised",
         ALONE,
-        "Your weights do not sum to one along dim: exponentials still have to be divided by their sum.",
+        "Your weights do not sum to one along dim: exponentials still have to be divided by their sum."
+        " Look at what a softmax does last, and along which axis.",
     ),
     Turn(
         "log-weights",
@@ -598,7 +599,8 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
     Turn(
         "no-softmax",
         ALONE,
-        "You return masked scores: the softmax over them is missing.",
+        "You return masked scores: the softmax over them is missing."
+        " Scores are no weights yet: they may be negative, and do not sum to one.",
     ),
     Turn(
         "detached",
@@ -795,7 +797,8 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         "last-word-comes-round",
         "shift",
         "Your words move in a circle: the last one comes back at the front, where the start token "
-        "should be.",
+        "should be."
+        " The decoder would be told how the sentence ends: look at what fills the first place.",
     ),
     Turn(
         "sentences-shifted",
@@ -1085,7 +1088,9 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
     Turn(
         "only-padding-counted",
         ALONE,
-        "You count padding and leave out the words: your mask is the wrong way round.",
+        "You count padding and leave out the words: your mask is the wrong way round."
+        " What is learned is to predict nothing: look at what is compared with the padding"
+        " token.",
     ),
     Turn(
         "padding-looked-up",
@@ -1173,7 +1178,9 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
     Turn(
         "shares-exchanged",
         "smoothing",
-        "The target gets the share `smoothing` and the rest is spread: just the other way round.",
+        "The target gets the share `smoothing` and the rest is spread: just the other way round."
+        " With little smoothing the model learns to avoid the right word: look at which share"
+        " belongs to whom.",
     ),
     Turn(
         "spread-summed",
@@ -1580,7 +1587,8 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
     Turn(
         "norm-order-exchanged",
         "order",
-        "norm_first is the wrong way round: True should give pre-norm, False post-norm.",
+        "norm_first is the wrong way round: True should give pre-norm, False post-norm."
+        " Look at which function you call in which case.",
     ),
     Turn(
         "normalised-residual",
@@ -1609,18 +1617,22 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
     Turn(
         "no-norm",
         "structure",
-        "Your block normalises nothing: both norms are unused.",
+        "Your block normalises nothing: both norms are unused."
+        " Without norms the numbers grow from block to block: look at what pre_norm and"
+        " post_norm take.",
     ),
     Turn(
         "attention-not-normalised",
         "structure",
-        "In the pre-norm case attention sees the raw x in your block: norm_1 is missing before it.",
+        "In the pre-norm case attention sees the raw x in your block: norm_1 is missing before it."
+        " Look at what you pass on as the norm of the first sublayer.",
     ),
     Turn(
         "feed-forward-not-normalised",
         "structure",
         "In the pre-norm case the feed-forward layer sees raw numbers in your block: norm_2 is "
-        "missing before it.",
+        "missing before it."
+        " Look at what you pass on as the norm of the second sublayer.",
     ),
     Turn(
         "no-residual-around-attention",
@@ -1638,12 +1650,14 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "no-residual",
         "structure",
         "Neither sublayer has a residual path: what they return replaces x instead of being added to "
-        "it.",
+        "it."
+        " Gradients then have no short way back: look at what carries x past a sublayer.",
     ),
     Turn(
         "residual-twice",
         "structure",
-        "x is added twice around every sublayer: pre_norm and post_norm already carry it past.",
+        "x is added twice around every sublayer: pre_norm and post_norm already carry it past."
+        " Look at whether your sublayers add x once more themselves.",
     ),
     Turn(
         "norm-inside-the-sum",
@@ -1671,12 +1685,14 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
     Turn(
         "no-feed-forward",
         "structure",
-        "Your block ends after attention: the feed-forward layer is missing.",
+        "Your block ends after attention: the feed-forward layer is missing."
+        " Attention only mixes words: look at what is left to do with each of them.",
     ),
     Turn(
         "no-attention",
         ALONE,
-        "Your block has no attention: words go through the feed-forward layer alone.",
+        "Your block has no attention: words go through the feed-forward layer alone."
+        " Then no word knows of any other: look at which of your parts is never called.",
     ),
     Turn(
         "attention-twice",
@@ -1752,13 +1768,15 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
     Turn(
         "detached",
         ALONE,
-        "What attention returns is cut off (detach, .data, no_grad), so its parameters learn nothing.",
+        "What attention returns is cut off (detach, .data, no_grad), so its parameters learn nothing."
+        " Look for what takes it out of the graph.",
     ),
     Turn(
         "result-detached",
         ALONE,
         "Your result is cut off from x and from every parameter (detach, .data, no_grad): nothing can "
-        "be learned.",
+        "be learned."
+        " Look for what takes it out of the graph.",
     ),
     Turn(
         "x-overwritten",

@@ -593,7 +593,8 @@ _NORMS = {
         "norm-order-inverted",
         ALONE,
         "Pre-norm and post-norm have changed places: `norm_first` means that the norm comes before "
-        "the sublayer.",
+        "the sublayer."
+        " Look at which function you call in which case.",
     ),
     *(Turn(name, slot, message) for name, (_, slot, message) in _NORMS.items()),
     Turn(
@@ -874,12 +875,14 @@ class WordByWord(DecoderBlock):
     Turn(
         "last-block-skipped",
         "blocks",
-        "The last block is never used: one layer is missing from states and weights.",
+        "The last block is never used: one layer is missing from states and weights."
+        " Look at where your loop over the blocks ends.",
     ),
     Turn(
         "first-block-skipped",
         ALONE,
-        "The first block is never used: one layer is missing from states and weights.",
+        "The first block is never used: one layer is missing from states and weights."
+        " Look at where your loop over the blocks begins.",
     ),
     Turn(
         "residual-around-blocks",
@@ -938,23 +941,27 @@ class WordByWord(DecoderBlock):
     Turn(
         "target-mask-not-passed",
         "masks",
-        "`mask` does not reach the blocks, so padding of the target is seen.",
+        "`mask` does not reach the blocks, so padding of the target is seen."
+        " Look at what you hand to every block, and in which order.",
     ),
     Turn(
         "memory-mask-not-passed",
         "masks",
         "`memory_mask` does not reach the blocks, so padding of the source gets weight in the "
-        "cross-attention.",
+        "cross-attention."
+        " Look at what you hand to every block, and in which order.",
     ),
     Turn(
         "no-mask-passed",
         "masks",
-        "Neither of the two masks reaches the blocks, so padding is seen on both sides.",
+        "Neither of the two masks reaches the blocks, so padding is seen on both sides."
+        " Look at what you hand to every block besides states and memory.",
     ),
     Turn(
         "masks-exchanged",
         "masks",
-        "The two masks have changed places: look at the order of a block's arguments.",
+        "The two masks have changed places: look at the order of a block's arguments."
+        " One hides the padding of the target, the other that of the source.",
     ),
     Turn(
         "masks-for-the-first-block-only",
@@ -1291,7 +1298,9 @@ class Recursive(Decoder):
     Turn(
         "source-not-encoded",
         ALONE,
-        "`encode` returns the embedded source: the encoder never runs.",
+        "`encode` returns the embedded source: the encoder never runs."
+        " The decoder then reads words that know nothing of each other: look at which of your"
+        " parts is never called.",
     ),
     Turn(
         "encoder-without-gradient",
@@ -1362,7 +1371,8 @@ class Recursive(Decoder):
         "target-mask-missing",
         "target mask",
         "Padding of the target is not hidden in the decoder: it needs a padding mask of the target "
-        "on top of the causal one that its blocks make.",
+        "on top of the causal one that its blocks make."
+        " Look at which masks reach it.",
     ),
     Turn(
         "target-mask-hides-rows",
@@ -1397,12 +1407,14 @@ class Recursive(Decoder):
         "memory-mask-in-place-of-target-mask",
         ALONE,
         "The decoder gets the mask of the source where it takes that of the target, and none for the "
-        "source.",
+        "source."
+        " Look at the names of the two masks that it takes.",
     ),
     Turn(
         "masks-exchanged",
         ALONE,
-        "The decoder gets the two masks in the wrong order: that of the target comes first.",
+        "The decoder gets the two masks in the wrong order: that of the target comes first."
+        " Look at its signature, or pass them by name.",
     ),
     Turn(
         "encoded-again",
@@ -1673,7 +1685,9 @@ class CausalMaskTwice(Transformer):
     Turn(
         "smallest-weight",
         "axis",
-        "You link to the source word with the smallest weight.",
+        "You link to the source word with the smallest weight."
+        " A word was written while looking where the weight is largest: look at which end you"
+        " search for.",
     ),
     Turn(
         "threshold",
@@ -1961,7 +1975,9 @@ def with_numpy(weights: Any) -> Any:
     Turn(
         "union-instead-of-intersection",
         ALONE,
-        "You count the links of two sets together where those are asked for that both have in common.",
+        "You count the links of two sets together where those are asked for that both have in common."
+        " A link is right only where the prediction and the gold agree: look at how you"
+        " combine the sets.",
     ),
     Turn(
         "rate-of-what-is-right",
@@ -1986,7 +2002,8 @@ def with_numpy(weights: Any) -> Any:
     Turn(
         "whole-number-division",
         ALONE,
-        "You divide whole numbers and drop the rest, so every rate is 0 or 1.",
+        "You divide whole numbers and drop the rest, so every rate is 0 or 1."
+        " Look at which of the two divisions you use.",
     ),
     Turn(
         "total-of-possible",

@@ -818,7 +818,8 @@ Pair = tuple[list[int], float]
     Turn(
         "score-before-tokens",
         ALONE,
-        "The two parts of your pairs have changed places: the tokens come first, then the score.",
+        "The two parts of your pairs have changed places: the tokens come first, then the score."
+        " Whoever reads them takes a score for a sequence.",
     ),
     Turn(
         "tensors-returned",
@@ -1775,7 +1776,8 @@ class _Unbiased(nn.Module):
     Turn(
         "w_k-and-w_v-exchanged",
         ALONE,
-        "The projections of keys and values have changed places.",
+        "The projections of keys and values have changed places."
+        " Keys are compared with queries and values are mixed: look at what goes where.",
     ),
     Turn(
         "nothing-projected",
