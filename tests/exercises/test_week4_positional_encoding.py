@@ -36,13 +36,13 @@ def make_table(submission, length, d_model):
 
 
 def make_matrix(submission, offset, d_model):
-    matrix = submission.positional.shift_matrix(offset, d_model)
+    moves = submission.positional.shift_matrix(offset, d_model)
     require(
-        tuple(matrix.shape) == (d_model, d_model),
+        tuple(moves.shape) == (d_model, d_model),
         f"the matrix should have the shape (d_model {d_model}, d_model {d_model}), "
-        f"it has {tuple(matrix.shape)}",
+        f"it has {tuple(moves.shape)}",
     )
-    return matrix.to(torch.get_default_dtype())
+    return moves.to(torch.get_default_dtype())
 
 
 # 4.1 ------------------------------------------------------------------------------------------------
