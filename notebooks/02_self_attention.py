@@ -131,7 +131,8 @@ print("bank beside money:", [round(number, 2) for number in context_money[1].tol
 print("bank beside river:", [round(number, 2) for number in context_river[1].tolist()])
 cosine = torch.cosine_similarity(context_money[1], context_river[1], dim=0).item()
 apart = (context_money[1] - context_river[1]).norm().item()
-print("distance between the two: before 0.00, after", f"{apart:.2f}")
+before = (x_money[1] - x_river[1]).norm().item()
+print(f"distance between the two: before {before:.2f}, after {apart:.2f}")
 compare(my_prediction, f"cosine {cosine:.2f}")
 
 # %% [markdown]

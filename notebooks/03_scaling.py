@@ -57,7 +57,8 @@ variance = {
 }
 for d in sizes:
     print(f"d = {d:3}: variance / d = {variance[d] / d:.1f}")
-compare(my_prediction, "64 and 512, each within a few percent; the divisor is the root, 8")
+shares = f"{variance[64] / 64:.1f} times 64, {variance[512] / 512:.1f} times 512"
+compare(my_prediction, f"{shares}, divisor {variance[64] ** 0.5:.0f}")
 
 # %%
 # NBVAL_IGNORE_OUTPUT

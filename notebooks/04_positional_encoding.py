@@ -48,10 +48,10 @@ def sinusoidal_positions(length: int, d_model: int) -> Float[Tensor, "seq d_mode
 table = positional.sinusoidal_positions(50, 128)
 print("smallest and largest number:", round(table.min().item(), 1), round(table.max().item(), 1))
 nearest = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
-print("no two positions coincide; the closest are", f"{nearest:.1f}", "apart")
+print("the closest two positions are", f"{nearest:.1f}", "apart")
 single = torch.arange(50.0).sin()[:, None]
 nearest = torch.cdist(single, single).fill_diagonal_(torch.inf).min().item()
-print("with a single sine, the closest are", f"{nearest:.4f}", "apart")
+print("with a single sine they are", f"{nearest:.4f}", "apart")
 
 # %%
 # NBVAL_IGNORE_OUTPUT
@@ -73,7 +73,16 @@ my_prediction = None  # such as ("smaller", "same")
 products = table @ table.mT
 for first, second in [(10, 15), (30, 35), (10, 5), (10, 40)]:
     print(f"{first} · {second}: {products[first, second].item():.2f}")
-compare(my_prediction, "the same, and the same: only the distance counts")
+
+
+def against(product):
+    """Say how a product compares with that of positions 10 and 15."""
+    if torch.isclose(product, products[10, 15], rtol=1e-4):
+        return "same"
+    return "larger" if product > products[10, 15] else "smaller"
+
+
+compare(my_prediction, (against(products[30, 35]), against(products[10, 5])))
 
 # %%
 # NBVAL_IGNORE_OUTPUT
