@@ -39,6 +39,8 @@ lint: $(ENV) ## ruff and mypy
 # One torch thread for each test process: more would only compete for the same cores.
 test: $(ENV) system lint $(BOOK) ## run every check
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile $(ARGS)
+	@# The notebooks' stored outputs, unless ARGS selects tests: a notebook only makes sense as a whole.
+	@$(if $(ARGS),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with notebooks/nbval.cfg notebooks)
 
 prove: $(ENV) ## try every right and wrong solution of the bank
 	@OMP_NUM_THREADS=1 $(BIN)/lab prove $(ARGS)
