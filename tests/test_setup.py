@@ -18,7 +18,11 @@ from lab_grader.exercises import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 HTML = ROOT / "_build" / "html"
-PAGES = sorted(str(page.relative_to(HTML)) for page in HTML.glob("book/**/*.html"))
+PAGES = sorted(
+    str(page.relative_to(HTML))
+    for folder in ("book", "notebooks")
+    for page in HTML.glob(f"{folder}/**/*.html")
+)
 BROWSERS = [
     "chromium",
     "chromium-browser",
