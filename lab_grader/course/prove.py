@@ -51,14 +51,15 @@ def print_proofs(what: list[str], seed: int) -> int:
     return 1 if problems else 0
 
 
-def prove(exercises: list[Exercise], seed: int = PUBLISHED_SEED) -> Iterator[Proof]:
+def prove(exercises: list[Exercise], seed: int = PUBLISHED_SEED, pairs: bool = True) -> Iterator[Proof]:
     """Try every right and every wrong solution in the bank on its exercise's tests, on all cores."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, record.one_thread) as pool:
-        yield from pool.map(_prove, exercises, [seed] * len(exercises))
+        count = len(exercises)
+        yield from pool.map(_prove, exercises, [seed] * count, [pairs] * count)
 
 
-def _prove(exercise: Exercise, seed: int) -> Proof:
+def _prove(exercise: Exercise, seed: int, pairs: bool) -> Proof:
     proof = Proof(exercise)
     here = bank.spaces()[exercise.id]
     known = record.known(exercise) if seed == PUBLISHED_SEED else bank.known(exercise.id, seed)
@@ -68,6 +69,8 @@ def _prove(exercise: Exercise, seed: int) -> Proof:
             proof.problems.append(f"a right way does not pass: {block.__qualname__}")
     named: dict[tuple[str, ...], str] = {}
     for names, trace in known.turns:
+        if len(names) == 2 and not pairs:
+            continue
         diagnosis = known.recognise(trace)
         named[names] = diagnosis.name if diagnosis else ""
     for turn in here.turns:
