@@ -1,7 +1,19 @@
-"""What all tests share: the devices of this machine, and the dtypes that they know."""
+"""What all tests share: the devices of this machine, the dtypes that they know, and a browser."""
+
+import shutil
+from collections.abc import Iterator
 
 import pytest
 import torch
+from playwright.sync_api import Browser, sync_playwright
+
+BROWSERS = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+]
 
 
 def available_devices() -> list[str]:
@@ -25,3 +37,14 @@ def dtype(request: pytest.FixtureRequest, device: torch.device) -> torch.dtype:
     if device.type == "mps" and request.param == torch.float64:
         pytest.skip("MPS has no float64")
     return request.param
+
+
+# Closed after each file: while it is open, nothing else in the process can run an event loop.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium; where there is none, a test that needs it fails."""
+    path = next(filter(None, map(shutil.which, BROWSERS)))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

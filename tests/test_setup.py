@@ -1,7 +1,6 @@
 """The repo as someone meets it who has just cloned it: pins, the served book, its pages."""
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from lab_grader.course.serve import bind, serve
 from lab_grader.exercises import catalogue
@@ -23,13 +22,6 @@ PAGES = sorted(
     for folder in ("book", "notebooks")
     for page in HTML.glob(f"{folder}/**/*.html")
 )
-BROWSERS = [
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-]
 
 
 def test_every_requirement_is_pinned_and_the_learners_come_first() -> None:
@@ -69,15 +61,6 @@ def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
             assert b"Lab Transformer" in page.read()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, BROWSERS)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

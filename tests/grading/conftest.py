@@ -1,25 +1,15 @@
-"""A gradebook that was filled by hand, and a browser."""
+"""A gradebook that was filled by hand."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 from small_class import HOSTILE, a_grade
 
 from lab_grader.course.grading.gradebook import Gradebook
 from lab_grader.course.grading.model import Refused, Submission
-
-BROWSERS = [
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-]
 
 
 @pytest.fixture
@@ -43,12 +33,3 @@ def filled(tmp_path: Path) -> Iterator[Gradebook]:
         book.enter(one, grades, "key")
     yield book
     book.close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, BROWSERS)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()

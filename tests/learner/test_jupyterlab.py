@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,9 +14,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from learner import EXERCISES, Learner
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
-BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 ATTENTION = """%%exercise 3.2
 def scaled_dot_product_attention(q, k, v, mask=None):
     scores = q @ k.mT / {scale}
@@ -76,14 +74,11 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    path = next(filter(None, map(shutil.which, BROWSERS)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 1500})
-        page.set_default_timeout(PATIENCE)
-        yield page
-        browser.close()
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1200, "height": 1500})
+    page.set_default_timeout(PATIENCE)
+    yield page
+    page.close()
 
 
 def type_and_run(page: Page, cell: int, code: str) -> None:
