@@ -110,7 +110,8 @@ def _check(args: argparse.Namespace) -> int:
             console.clear()
             _check_in_new_process(args)
             console.print(
-                f"[dim]watching {escape(str(workspace.package))}: save a file, or Ctrl-C to stop[/]"
+                f"[dim]watching {escape(str(workspace.package))}: save a file, or Ctrl-C to stop[/]",
+                soft_wrap=True,
             )
         time.sleep(0.3)
 
