@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 FIGURES = Path(__file__).parents[1] / "figures"
+EXPLORE = Path(__file__).parents[1] / "explore"
 
 
 class Drawn(SphinxDirective):
@@ -47,6 +49,52 @@ class Drawn(SphinxDirective):
         caption += children
         figure = nodes.figure("", nodes.raw("", svg, format="html"), caption, classes=["drawn"])
         return [figure, *messages]
+
+
+class Explorable(SphinxDirective):
+    """Puts a figure into the page that answers to the reader, by the script `book/explore/NAME.js`.
+
+    The arguments are NAME and a title. The content's first paragraph says what to try; the others say
+    what there is to see, and stay closed until the reader has tried.
+    """
+
+    has_content = True
+    required_arguments = 2
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        name, title = self.arguments
+        if not (EXPLORE / f"{name}.js").exists():
+            raise self.error(f"there is no explorable {name}.js in book/explore")
+        content = nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, content)
+        if len(content) < 2:
+            raise self.error("an explorable needs a paragraph on what to try, and one on what to see")
+        # Relative, so that the book works in any folder of any host.
+        folder = "../" * self.env.docname.count("/") + "_static/explore"
+        return [
+            self._raw(
+                f'<figure class="explorable" id="explorable-{name}">'
+                f'<link rel="stylesheet" href="{folder}/explore.css">'
+                f"<figcaption>{html.escape(title)}</figcaption>"
+            ),
+            nodes.container("", content[0], classes=["try"]),
+            self._raw(
+                '<div class="stage"></div><noscript><p>This figure moves with JavaScript, '
+                "which is switched off here.</p></noscript>"
+                '<p class="trouble" hidden>The script of this figure could not be loaded. Open the '
+                "book with <code>make serve</code> instead of as a file.</p>"
+                '<details class="see"><summary>What you should see</summary>'
+            ),
+            *content[1:],
+            self._raw(
+                f'</details><script type="module" src="{folder}/{name}.js" onerror="this.parentElement'
+                ".querySelector('.trouble').hidden = false\"></script></figure>"
+            ),
+        ]
+
+    def _raw(self, text: str) -> nodes.Node:
+        return nodes.raw("", text, format="html")
 
 
 class Quiz(SphinxDirective):
@@ -102,9 +150,17 @@ class Number(SphinxRole):
         return [nodes.Text(format(value, form).replace("-", "\N{MINUS SIGN}"))], []
 
 
+def copy_explorables(app: Sphinx, exception: Exception | None) -> None:
+    """Bring the scripts beside the pages; in `html_static_path` they would run on every page."""
+    if exception is None and app.builder.format == "html":
+        shutil.copytree(EXPLORE, Path(app.outdir) / "_static" / "explore", dirs_exist_ok=True)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directives and the role."""
+    """Register the directives, the role and the scripts."""
     app.add_directive("drawn", Drawn)
+    app.add_directive("explorable", Explorable)
     app.add_directive("quiz", Quiz)
     app.add_role("number", Number())
+    app.connect("build-finished", copy_explorables)
     return {"parallel_read_safe": True}

@@ -1,0 +1,206 @@
+// What all explorables share: controls, live numbers, a spoken summary, and the parts of a drawing.
+// Colours come from explore.css, so both themes work.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Make an HTML element: html("p", { class: "note" }, "text"). */
+export const html = (tag, attributes = {}, ...children) =>
+  fill(document.createElement(tag), attributes, children);
+
+/** Make an SVG element in the same way. */
+export const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+
+/** Write a power of ten: 10⁻⁴. */
+export const powerOfTen = (exponent) =>
+  `10${[...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("")}`;
+
+/** Write a number for reading: fixed digits near one, a power of ten far from it. */
+export function short(value, digits = 2) {
+  const size = Math.abs(value);
+  if (value !== 0 && (size < 0.5 * 10 ** -digits || size >= 1e5)) {
+    const [mantissa, exponent] = value.toExponential(1).split("e");
+    return `${mantissa.replace("-", "−")} × ${powerOfTen(Number(exponent))}`;
+  }
+  return value.toFixed(digits).replace("-", "−");
+}
+
+/** Whether the reader asked for less motion. */
+export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/**
+ * Start an explorable in the figure that the page has for it. `build(panel)` adds controls and returns
+ * `draw(width)`, which runs at once, after every change and when the width or the theme changes; it
+ * returns one sentence that sums up what is to be seen, also for those who hear the page.
+ */
+export function mount(name, build) {
+  const figure = document.getElementById(`explorable-${name}`);
+  if (!figure) return; // imported for its functions only
+  const stage = figure.querySelector(".stage");
+  const panel = new Panel(name, stage, () => redraw());
+  const draw = build(panel);
+  const status = html("p", { class: "status", role: "status" });
+  stage.append(status);
+  let width = 0;
+  let timer;
+  const redraw = () => {
+    const sentence = draw(width);
+    clearTimeout(timer);
+    // Said once a knob rests: a screen reader would stumble over every step on the way.
+    timer = setTimeout(() => (status.textContent = sentence), status.textContent ? 300 : 0);
+  };
+  new ResizeObserver(([entry]) => {
+    if (Math.floor(entry.contentRect.width) === width) return;
+    width = Math.floor(entry.contentRect.width);
+    redraw();
+  }).observe(stage);
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+}
+
+/** The controls of one explorable. Each returns an object whose `value` is what the reader chose. */
+class Panel {
+  constructor(name, stage, changed) {
+    Object.assign(this, { name, stage, changed, count: 0 });
+    this.controls = html("div", { class: "controls" });
+    stage.append(this.controls);
+  }
+
+  /** Put anything of your own below what is there so far. */
+  add(element) {
+    this.stage.append(element);
+    return element;
+  }
+
+  #field(label, input, ...rest) {
+    input.id = `explorable-${this.name}-${(this.count += 1)}`;
+    const field = html("div", { class: "field" }, html("label", { for: input.id }, label), ...rest, input);
+    this.controls.append(field);
+    return input;
+  }
+
+  /** A slider; `show(value)` writes its value, for the eye and for a screen reader. */
+  slider(label, { min, max, step = 1, value, show = String }) {
+    const shown = html("span", { class: "value", "aria-hidden": "true" });
+    const input = html("input", { type: "range", min, max, step, value });
+    this.#field(label, input, shown);
+    const tell = () => {
+      shown.textContent = show(input.valueAsNumber);
+      input.setAttribute("aria-valuetext", shown.textContent);
+    };
+    tell();
+    input.addEventListener("input", () => (tell(), this.changed()));
+    return {
+      get value() {
+        return input.valueAsNumber;
+      },
+      set value(number) {
+        input.value = number;
+        tell();
+      },
+    };
+  }
+
+  /** A choice from `options`, an object of value: text. */
+  select(label, options, value) {
+    const choices = Object.entries(options).map(([key, text]) => html("option", { value: key }, text));
+    const input = this.#field(label, html("select", {}, ...choices));
+    input.value = value ?? choices[0].value;
+    input.addEventListener("change", () => this.changed());
+    return input;
+  }
+
+  /** A line of text. */
+  text(label, value) {
+    const attributes = { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" };
+    const input = this.#field(label, html("input", attributes));
+    input.value = value;
+    input.parentElement.classList.add("wide");
+    input.addEventListener("input", () => this.changed());
+    return input;
+  }
+
+  /** A box to tick; read `checked`. */
+  tick(label, checked = false) {
+    const input = html("input", { type: "checkbox" });
+    input.checked = checked;
+    this.controls.append(html("label", { class: "field tick" }, input, label));
+    input.addEventListener("change", () => this.changed());
+    return input;
+  }
+
+  /** Buttons in a row, from an object of text: action. */
+  buttons(actions, label) {
+    const row = html("div", { class: "field buttons wide", role: "group", "aria-label": label });
+    for (const [text, action] of Object.entries(actions)) {
+      const button = html("button", { type: "button" }, text);
+      button.addEventListener("click", () => (action(), this.changed()));
+      row.append(button);
+    }
+    this.controls.append(row);
+    return row;
+  }
+
+  /** Live numbers under these names; returns a function that takes their values in the same order. */
+  numbers(...names) {
+    const values = names.map(() => html("dd"));
+    const pairs = names.map((name, i) => html("div", {}, html("dt", {}, name), values[i]));
+    this.add(html("dl", {}, ...pairs));
+    return (...texts) => texts.forEach((text, i) => (values[i].textContent = text));
+  }
+
+  /** What the lines mean, from an object of class: text. */
+  legend(entries) {
+    const swatch = (kind) =>
+      svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, line([[1, 6], [33, 6]], kind));
+    const items = Object.entries(entries).map(([kind, text]) => html("li", {}, swatch(kind), text));
+    this.add(html("ul", { class: "legend" }, ...items));
+  }
+
+  /** A place for a drawing: `show(width, height, label, ...parts)` replaces what it shows. */
+  picture() {
+    const root = this.add(svg("svg", { role: "img" }));
+    return (width, height, label, ...parts) => {
+      fill(root, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": label }, []);
+      root.replaceChildren(...parts);
+    };
+  }
+}
+
+/**
+ * Axes with scales. An axis is { min, max, label, ticks, show }; the margins say how far the frame is
+ * from the edges. Returns the parts to draw and the scales x and y.
+ */
+export function axes(width, height, x, y, margin = {}) {
+  const { left = 52, top = 12, right = 14, bottom = 44 } = margin;
+  const along = (axis, from, to) => (value) =>
+    from + ((value - axis.min) / (axis.max - axis.min)) * (to - from);
+  const px = along(x, left, width - right);
+  const py = along(y, height - bottom, top);
+  const text = (content, attributes) => svg("text", attributes, content);
+  const show = (axis, value) => (axis.show ?? String)(value);
+  const parts = [
+    ...y.ticks.map((v) => svg("line", { class: "grid", x1: left, x2: width - right, y1: py(v), y2: py(v) })),
+    ...y.ticks.map((v) => text(show(y, v), { class: "tick", x: left - 8, y: py(v) + 4, "text-anchor": "end" })),
+    ...x.ticks.map((v) =>
+      text(show(x, v), { class: "tick", x: px(v), y: height - bottom + 18, "text-anchor": "middle" }),
+    ),
+    svg("path", { class: "axis", d: `M${left},${top}V${height - bottom}H${width - right}` }),
+    text(x.label, { class: "name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }),
+    text(y.label, {
+      class: "name",
+      transform: `translate(12,${(top + height - bottom) / 2}) rotate(-90)`,
+      "text-anchor": "middle",
+    }),
+  ];
+  return { parts, x: px, y: py };
+}
+
+/** A line through points [x, y] in pixels; the class gives it its colour. */
+export const line = (points, kind) =>
+  svg("polyline", { class: `line ${kind}`, points: points.map((point) => point.join()).join(" ") });
