@@ -31,8 +31,28 @@ export function short(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−");
 }
 
-/** Whether the reader asked for less motion. */
-export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+/**
+ * Make something that moves to where it should be instead of jumping there: `place(point)` draws it.
+ * Returns a function that takes the next point. Who asked for less motion gets the jump.
+ */
+export function glider(place) {
+  let now;
+  let frame;
+  return (goal) => {
+    cancelAnimationFrame(frame);
+    const from = now ?? goal;
+    const began = performance.now();
+    const long = matchMedia("(prefers-reduced-motion: reduce)").matches || from === goal ? 0 : 400;
+    const step = (time) => {
+      const part = long ? Math.min(Math.max((time - began) / long, 0), 1) : 1;
+      const eased = part * part * (3 - 2 * part);
+      now = from.map((value, i) => value + (goal[i] - value) * eased);
+      place(now);
+      if (part < 1) frame = requestAnimationFrame(step);
+    };
+    step(began);
+  };
+}
 
 /**
  * Start an explorable in the figure that the page has for it. `build(panel)` adds controls and returns
@@ -50,6 +70,7 @@ export function mount(name, build) {
   let width = 0;
   let timer;
   const redraw = () => {
+    if (width === 0) return; // not laid out yet, or folded away
     const sentence = draw(width);
     clearTimeout(timer);
     // Said once a knob rests: a screen reader would stumble over every step on the way.
@@ -136,7 +157,8 @@ class Panel {
 
   /** Buttons in a row, from an object of text: action. */
   buttons(actions, label) {
-    const row = html("div", { class: "field buttons wide", role: "group", "aria-label": label });
+    const row = html("div", { class: "field buttons", role: "group", "aria-label": label });
+    if (Object.keys(actions).length > 1) row.classList.add("wide");
     for (const [text, action] of Object.entries(actions)) {
       const button = html("button", { type: "button" }, text);
       button.addEventListener("click", () => (action(), this.changed()));
@@ -154,17 +176,21 @@ class Panel {
     return (...texts) => texts.forEach((text, i) => (values[i].textContent = text));
   }
 
-  /** What the lines mean, from an object of class: text. */
-  legend(entries) {
-    const swatch = (kind) =>
-      svg("svg", { width: 34, height: 12, "aria-hidden": "true" }, line([[1, 6], [33, 6]], kind));
-    const items = Object.entries(entries).map(([kind, text]) => html("li", {}, swatch(kind), text));
-    this.add(html("ul", { class: "legend" }, ...items));
+  /** A line of text above what follows. */
+  note(text) {
+    this.add(html("p", { class: "note" }, text));
+  }
+
+  /** What the signs mean, from pairs of a sign (drawn in a box of 34 by 16) and a text. */
+  legend(...entries) {
+    const sign = (part) => svg("svg", { width: 34, height: 16, "aria-hidden": "true" }, part);
+    this.add(html("ul", { class: "legend" }, ...entries.map(([part, text]) => html("li", {}, sign(part), text))));
   }
 
   /** A place for a drawing: `show(width, height, label, ...parts)` replaces what it shows. */
-  picture() {
-    const root = this.add(svg("svg", { role: "img" }));
+  picture(parent = this.stage) {
+    const root = svg("svg", { role: "img" });
+    parent.append(root);
     return (width, height, label, ...parts) => {
       fill(root, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": label }, []);
       root.replaceChildren(...parts);
@@ -201,6 +227,31 @@ export function axes(width, height, x, y, margin = {}) {
   return { parts, x: px, y: py };
 }
 
+/** A short line for a legend. */
+export const stroke = (kind) => line([[1, 8], [33, 8]], kind);
+
 /** A line through points [x, y] in pixels; the class gives it its colour. */
 export const line = (points, kind) =>
   svg("polyline", { class: `line ${kind}`, points: points.map((point) => point.join()).join(" ") });
+
+// Samples of cividis, the colours of the book's heat maps.
+const CIVIDIS = [
+  [0, 34, 78], [26, 56, 111], [67, 78, 108], [97, 101, 111], [125, 124, 120],
+  [155, 148, 118], [188, 174, 108], [222, 201, 88], [254, 232, 56],
+];
+
+/** Draw a matrix as an image for an SVG, one colour per number from `min` to `max`. */
+export function heatmap(matrix, min, max, attributes) {
+  const [height, width] = [matrix.length, matrix[0].length];
+  const canvas = html("canvas", { width, height });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  matrix.flat().forEach((value, i) => {
+    const at = Math.min(Math.max((value - min) / (max - min), 0), 1) * (CIVIDIS.length - 1);
+    const below = Math.min(Math.floor(at), CIVIDIS.length - 2);
+    const mix = (channel) => CIVIDIS[below][channel] * (1 - at + below) + CIVIDIS[below + 1][channel] * (at - below);
+    image.data.set([mix(0), mix(1), mix(2), 255], 4 * i);
+  });
+  context.putImageData(image, 0, 0);
+  return svg("image", { class: "heatmap", href: canvas.toDataURL(), preserveAspectRatio: "none", ...attributes });
+}

@@ -1,5 +1,5 @@
 // Week 1: how strongly the last state of a recurrent network still depends on every word.
-import { axes, line, mount, powerOfTen, short, svg } from "./common.js";
+import { axes, line, mount, powerOfTen, short, stroke, svg } from "./common.js";
 import { dot, frobenius, matmul, norm, normals, randomMatrix, range, scale, subtract, transpose } from "./math.js";
 
 const WIDTH = 8;
@@ -59,9 +59,12 @@ mount("gradient", (panel) => {
   const size = panel.slider("Size of the inputs", {
     min: -3, max: 0.5, step: 0.25, value: -3, show: (value) => short(10 ** value, 3),
   });
-  panel.legend({ first: "gradient of each word, with tanh", second: "the radius alone, to the power of the distance" });
-  const picture = panel.picture();
   const numbers = panel.numbers("first word ÷ last word", "the radius alone", "kept at each step", "half is gone after");
+  panel.legend(
+    [stroke("first"), "gradient of each word, with tanh"],
+    [stroke("second"), "the radius alone, to the power of the distance"],
+  );
+  const picture = panel.picture();
 
   return (width) => {
     const { xs, h0, wx, wh, b } = network(radius.value, words.value, 10 ** size.value);
