@@ -57,7 +57,7 @@ mount("gradient", (panel) => {
   const words = panel.slider("Words in the sentence", { min: 5, max: 60, value: 30 });
   // In powers of ten: from a tanh that is a straight line to one that is saturated.
   const size = panel.slider("Size of the inputs", {
-    min: -3, max: 0.5, step: 0.25, value: -3, show: (value) => short(10 ** value, 3),
+    min: -6, max: 0.5, step: 0.5, value: -6, show: (value) => short(10 ** value, 3),
   });
   const numbers = panel.numbers("first word ÷ last word", "the radius alone", "kept at each step", "half is gone after");
   panel.legend(
