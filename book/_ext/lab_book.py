@@ -76,7 +76,7 @@ class Explorable(SphinxDirective):
             self._raw(
                 f'<figure class="explorable" id="explorable-{name}">'
                 f'<link rel="stylesheet" href="{folder}/explore.css">'
-                f"<figcaption>{html.escape(title)}</figcaption>"
+                f"<figcaption><span>Try it</span> {html.escape(title)}</figcaption>"
             ),
             nodes.container("", content[0], classes=["try"]),
             self._raw(
