@@ -40,6 +40,11 @@ def add_commands(command: Command) -> None:
     choice = grade.add_mutually_exclusive_group()
     choice.add_argument("--week", type=int, help="grade one week (all)")
     choice.add_argument("--exercises", default="", metavar="3.1,3.2", help="grade these exercises")
+    grade.add_argument(
+        "--notebooks", action=argparse.BooleanOptionalAction, default=None,
+        help="run the course's notebooks against each submission, some seconds each (with --week, or "
+        "where the course file has a table [notebook])",
+    )  # fmt: skip
     grade.add_argument("--jobs", type=int, help="processes on this machine (its cores)")
     grade.add_argument("--engine", choices=["local", "dask"], default="local", help="who does the work")
     grade.add_argument("--scheduler", metavar="ADDRESS", help="the scheduler of a Dask cluster")
@@ -47,10 +52,14 @@ def add_commands(command: Command) -> None:
     grade.add_argument("--timeout", type=float, metavar="S", help="seconds for one property (10)")
     grade.add_argument("--isolation", choices=["full", "reduced", "process"], help="full on Linux")
     grade.add_argument("--roster", type=Path, metavar="FILE", help="CSV of all students")
-    grade.add_argument("--course", type=Path, metavar="FILE", help="course.toml: points, deadlines")
+    grade.add_argument(
+        "--course", type=Path, metavar="FILE", help="course.toml: points, deadlines, attempts, limits"
+    )
     regrade = command("regrade", _regrade, "have grades made again by the next `lab grade`")
     regrade.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
-    regrade.add_argument("what", nargs="+", metavar="STUDENT|EXERCISE", help="whose, or which")
+    regrade.add_argument(
+        "what", nargs="+", metavar="STUDENT|EXERCISE", help="whose, or which (3, 3.2, 3.notebook)"
+    )
     report = command("report", _report, "write the reports of a class again from its gradebook")
     report.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
     export = command("export", _export, "write grades, or an autograder, for another system")
@@ -114,7 +123,7 @@ def _grade(args: argparse.Namespace) -> int:
     what = [str(args.week)] if args.week else [word for word in args.exercises.split(",") if word]
     return grade(
         args.submissions, args.out, what, args.jobs, args.engine, args.scheduler, args.seed,
-        args.timeout, args.isolation, args.roster, args.course,
+        args.timeout, args.isolation, args.roster, args.course, args.notebooks,
     )  # fmt: skip
 
 

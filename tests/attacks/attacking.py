@@ -6,7 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from lab_grader.course.grading.model import Grade
+from lab_grader.course.grading.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -25,3 +28,26 @@ def functions(file: str) -> list[str]:
     lines = (HERE / file).read_text().splitlines()
     names = [line.removeprefix("def ").partition("(")[0] for line in lines if line.startswith("def ")]
     return [name for name in names if not name.startswith("_") and name != "ends_as"]
+
+
+def processes(host: Sandbox) -> int:
+    """Count all that descends from the host's first process."""
+    assert host._process is not None
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    family = {host._process.pid}
+    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= grown
+    return len(family)
+
+
+def traces() -> list[Path]:
+    """Find what attacks left behind in the places that they try."""
+    places = ["/tmp", "/dev/shm", "/var/tmp", "/", str(ROOT), str(Path(torch.__file__).parent)]
+    return [path for place in places for path in Path(place).glob("lab-attack*")]

@@ -6,11 +6,10 @@ import dataclasses
 import os
 import re
 import time
-from pathlib import Path
 
 import pytest
 import torch
-from attacking import HERE, PACKAGE, ROOT, Judged, attack, functions
+from attacking import HERE, PACKAGE, Judged, attack, functions, processes, traces
 
 from lab_grader.course.grading.model import Grade, Limits
 from lab_grader.course.grading.remote import Remote
@@ -29,29 +28,6 @@ def status_of(name: str) -> str:
     found = re.search(rf'@ends_as\("(\w+)"\)\ndef {name}\(', (HERE / "ends.py").read_text())
     assert found
     return found[1]
-
-
-def processes(host: Sandbox) -> int:
-    """Count all that descends from the host's first process."""
-    assert host._process is not None
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    family = {host._process.pid}
-    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= grown
-    return len(family)
-
-
-def traces() -> list[Path]:
-    """Find what attacks left behind in the places that they try."""
-    places = ["/tmp", "/dev/shm", "/var/tmp", "/", str(ROOT), str(Path(torch.__file__).parent)]
-    return [path for place in places for path in Path(place).glob("lab-attack*")]
 
 
 def same(grade: Grade) -> Grade:

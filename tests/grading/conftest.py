@@ -30,6 +30,6 @@ def filled(tmp_path: Path) -> Iterator[Gradebook]:
     for one, points in zip(handed_in, [2.0, 0.5, 0.0], strict=True):
         facts = wrong if one.student == HOSTILE else {}
         grades = [a_grade(one.student, "6.1", points, **facts), a_grade(one.student, "8.2", 2.0)]
-        book.enter(one, grades, "key")
+        book.enter(one, [(grade, "key") for grade in grades])
     yield book
     book.close()

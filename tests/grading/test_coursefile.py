@@ -56,6 +56,22 @@ def test_limits_of_an_exercise_start_from_those_of_the_course(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("text", "wanted"), [("", None), ("[notebook]", True), ("[notebook]\npoints = 0", False)]
+)
+def test_a_table_for_notebooks_has_them_graded_unless_they_are_worth_nothing(
+    tmp_path: Path, text: str, wanted: bool | None
+) -> None:
+    assert course(tmp_path, text).notebooks is wanted
+
+
+def test_limits_of_notebooks_are_their_own(tmp_path: Path) -> None:
+    found = course(tmp_path, "[limits]\nseconds = 5\n[notebook]\npoints = 6\nseconds = 300")
+    assert found.notebook_points == 6
+    assert found.notebook_limits.seconds == 300
+    assert found.limits.seconds == 5
+
+
+@pytest.mark.parametrize(
     ("text", "key"),
     [
         ("colour = 1", "colour"),
@@ -66,6 +82,10 @@ def test_limits_of_an_exercise_start_from_those_of_the_course(tmp_path: Path) ->
         ("[deadlines]\n99 = 2026-11-30", "deadlines.99"),
         ('[deadlines]\n6 = "soon"', "deadlines.6"),
         ('isolation = "none"', "isolation"),
+        ("attempts = 0", "attempts"),
+        ("attempts = true", "attempts"),
+        ("[notebook]\ncolour = 1", "notebook.colour"),
+        ("[notebook]\npoints = -1", "notebook.points"),
         ("[limits]\nhours = 1", "limits.hours"),
         ("points = 3", "points"),
         ("this is not", "TOML"),

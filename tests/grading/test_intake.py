@@ -127,6 +127,21 @@ def test_of_several_attempts_the_newest_counts(tmp_path: Path) -> None:
     assert any("several attempts" in note for note in found.notes)
 
 
+def test_attempts_beyond_the_limit_are_left_out_and_named(tmp_path: Path) -> None:
+    for number, text in ((1, WRONG), (2, RIGHT), (3, WRONG)):
+        (tmp_path / f"studentone_8123_{number}_masking-{number}.py").write_text(text)
+    (found,) = intake.read_submissions(tmp_path, attempts=2)
+    assert code(found).count("tril")
+    assert isinstance(found, Submission)
+    assert any("not looked at: studentone_8123_3_masking-3.py" in note for note in found.notes)
+
+
+def test_a_high_number_in_a_name_is_not_taken_for_an_attempt_too_many(tmp_path: Path) -> None:
+    (tmp_path / "studentone_8123_99_masking-7.py").write_text(RIGHT)
+    (found,) = intake.read_submissions(tmp_path, attempts=1)
+    assert isinstance(found, Submission)
+
+
 @pytest.mark.parametrize(
     "path", ["../masking.py", "/masking.py", "a/../../masking.py", "C:\\masking.py"]
 )

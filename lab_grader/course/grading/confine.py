@@ -121,12 +121,12 @@ def drop_privileges() -> None:
     _must("hiding from debuggers", _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
-def limit(memory: int) -> None:
+def limit(memory: int, files: int = 64) -> None:
     """Bound what a worker can use up; how long it may take is measured from outside."""
     for name, bound in {
         "RLIMIT_AS": memory,
         "RLIMIT_FSIZE": 16 * 2**20,
-        "RLIMIT_NOFILE": 64,
+        "RLIMIT_NOFILE": files,
         "RLIMIT_NPROC": 64,  # threads: a filter refuses processes
         "RLIMIT_CPU": 3600,
         "RLIMIT_CORE": 0,
@@ -181,12 +181,16 @@ _MACHINES = {
     "aarch64": (0xC00000B7, 1, (220, 435, 129, 131, 261)),
 }
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL, _EPERM, _ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050000 | 38
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_NOTHING, _EPERM, _ENOSYS = 0x00050000, 0x00050000 | 1, 0x00050000 | 38
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 
 
-def refuse_system_calls() -> None:
-    """Refuse to start processes, to open sockets, to mount, to signal others or look into them."""
+def refuse_system_calls(but: tuple[str, ...] = (), ignored: tuple[str, ...] = ()) -> None:
+    """Refuse to start processes, to open sockets, to mount, to signal others or look into them.
+
+    Calls that are ignored do nothing and say that all went well: libraries may insist on them.
+    """
     try:
         machine, column, (clone, clone3, kill, tgkill, prlimit) = _MACHINES[platform.machine()]
     except KeyError:
@@ -218,9 +222,10 @@ def refuse_system_calls() -> None:
         *only_if(tgkill, _IF_EQUAL, os.getpid()),
         *only_if(prlimit, _IF_EQUAL, 0),
     ]
-    for numbers in _REFUSED.values():
-        if (number := numbers[column]) is not None:
-            program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
+    for name, numbers in _REFUSED.items():
+        if name not in but and (number := numbers[column]) is not None:
+            answer = _NOTHING if name in ignored else _EPERM
+            program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, answer)]
     program.append((_RETURN, 0, 0, _ALLOW))
     code = b"".join(struct.pack("<HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))

@@ -26,9 +26,14 @@ class Course:
     deadlines: dict[int, datetime] = field(default_factory=dict)
     late_per_day: float = 0.0
     late_most: float = 1.0
+    attempts: int | None = None
     isolation: str = "process"
     limits: Limits = field(default_factory=Limits)
     exercise_limits: dict[str, Limits] = field(default_factory=dict)
+    # Whether notebooks are graded where the command does not say, what each is worth, and its limits.
+    notebooks: bool | None = None
+    notebook_points: float = 4.0
+    notebook_limits: Limits = field(default_factory=lambda: Limits(120.0, 4 * 2**30))
 
     def limits_of(self, exercise: str) -> Limits:
         """Give the limits of an exercise."""
@@ -59,12 +64,22 @@ def read_course(path: Path | None) -> Course:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not TOML: {error}") from None
-    _only(path, "", facts, {"points", "deadlines", "late", "isolation", "limits"})
+    _only(
+        path, "", facts,
+        {"points", "deadlines", "late", "attempts", "isolation", "limits", "notebook"},
+    )  # fmt: skip
     late = facts.get("late", {})
     _only(path, "late.", late, {"per_day", "most"})
     isolation = facts.get("isolation", "process")
     if isolation not in LEVELS:
         raise UserError(f"{path}: isolation is one of {', '.join(LEVELS)}, not {isolation!r}")
+    attempts = facts.get("attempts")
+    if attempts is not None and (type(attempts) is not int or attempts < 1):
+        raise UserError(f"{path}: attempts is a whole number from 1 on, not {attempts!r}")
+    notebook = facts.get("notebook", {})
+    _only(path, "notebook.", notebook, {"points", "seconds", "memory_mb"})
+    worth = _number(path, "notebook.points", notebook.get("points", Course.notebook_points))
+    bounds = {key: value for key, value in notebook.items() if key != "points"}
     limits = dict(facts.get("limits", {}))
     own = {key: limits.pop(key) for key in list(limits) if isinstance(limits[key], dict)}
     base = _limits(path, "limits", limits, Limits())
@@ -73,8 +88,12 @@ def read_course(path: Path | None) -> Course:
         deadlines=_deadlines(path, facts.get("deadlines", {})),
         late_per_day=_number(path, "late.per_day", late.get("per_day", 0.0)),
         late_most=_number(path, "late.most", late.get("most", 1.0)),
+        attempts=attempts,
         isolation=isolation,
         limits=base,
+        notebooks=worth > 0 if "notebook" in facts else None,
+        notebook_points=worth,
+        notebook_limits=_limits(path, "notebook", bounds, Course().notebook_limits),
         exercise_limits={
             id: _limits(path, f"limits.{id}", table, base)
             for id, table in own.items()

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab_grader.course.grading.model import Grade, Limits, Submission, refused
-from lab_grader.exercises import Exercise, catalogue
+from lab_grader.exercises import catalogue
+
+if TYPE_CHECKING:
+    from lab_grader.course.grading.notebook import Notebook
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Task:
     isolation: str
     seed: int
     cache: str
+    notebooks: tuple[Notebook, ...] = ()
 
 
 @functools.cache
@@ -45,17 +49,18 @@ def _host(isolation: str) -> Any:
 
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
-    from lab_grader.course.grading import judge
+    from lab_grader.course.grading import judge, notebook
 
     host = _host(task.isolation)
     exercises = [catalogue()[id] for id in task.exercises]
     line = host.line(task.submission.files, task.limits[task.exercises[0]])
     try:
-        return judge.grade(
+        grades = judge.grade(
             task.submission, exercises, line, host.level, task.seed, task.limits, Path(task.cache)
         )
     finally:
         line.close()
+    return grades + [notebook.grade(task.submission, one, grades, host) for one in task.notebooks]
 
 
 def _end_with_parent() -> None:
@@ -103,8 +108,17 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
 
 
 def _lost(task: Task) -> list[Grade]:
-    reason = "grading this submission ended the judge's process twice"
-    return [refused(task.submission, catalogue()[id], reason, task.isolation) for id in task.exercises]
+    return _refused(task, "grading this submission ended the judge's process twice")
+
+
+def _refused(task: Task, reason: str) -> list[Grade]:
+    from lab_grader.course.grading import notebook
+
+    one, level = task.submission, task.isolation
+    return [
+        *(refused(one, catalogue()[id], reason, level) for id in task.exercises),
+        *(notebook.refused(one, its, reason, level) for its in task.notebooks),
+    ]
 
 
 def run_on_dask(
@@ -125,7 +139,6 @@ def run_on_dask(
             task = futures[future]
             if future.status == "error":
                 reason = f"the cluster gave up on this submission: {future.exception()!r}"
-                exercises: list[Exercise] = [catalogue()[id] for id in task.exercises]
-                yield task, [refused(task.submission, e, reason, task.isolation) for e in exercises]
+                yield task, _refused(task, reason)
             else:
                 yield task, future.result()

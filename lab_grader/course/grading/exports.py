@@ -16,8 +16,9 @@ from typing import Any
 
 from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table, to_csv
 from lab_grader.course.grading.intake import canvas_id
+from lab_grader.course.grading.model import title
 from lab_grader.errors import UserError
-from lab_grader.exercises import catalogue, package_folder, select
+from lab_grader.exercises import package_folder, select
 
 TEMPLATES = Path(__file__).with_name("templates")
 Grades = list[dict[str, Any]]
@@ -62,7 +63,7 @@ def _write_each(book: Gradebook, to: str, out: Path) -> Path:
 
 
 def _name(grade: dict[str, Any]) -> str:
-    return f"{grade['exercise']} {catalogue()[grade['exercise']].title}"
+    return f"{grade['exercise']} {title(grade['exercise'])}"
 
 
 def gradescope(rows: Grades, said: list[str]) -> dict[str, Any]:

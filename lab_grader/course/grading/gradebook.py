@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lab_grader.course.grading.model import Grade, Refused, Submission
+from lab_grader.course.grading.model import Grade, Refused, Submission, order
 from lab_grader.errors import UserError
 
 FILE = "gradebook.sqlite"
@@ -98,11 +98,11 @@ class Gradebook:
         ).fetchone()
         return row is not None
 
-    def enter(self, submission: Submission, grades: Iterable[Grade], key: str) -> None:
-        """Write the grades of one submission, all of them or none."""
+    def enter(self, submission: Submission, grades: Iterable[tuple[Grade, str]]) -> None:
+        """Write the grades of one submission, each with its conditions, all of them or none."""
         lines = [
             (grade.student, grade.exercise, graded_key(submission, key), _line(grade.to_json()))
-            for grade in grades
+            for grade, key in grades
         ]
         with self._base:
             self._base.executemany("insert or replace into grades values (?, ?, ?, ?)", lines)
@@ -119,7 +119,7 @@ class Gradebook:
     def grades(self) -> list[dict[str, Any]]:
         """Give all grades, sorted by student and exercise."""
         rows = [json.loads(row[0]) for row in self._base.execute("select line from grades")]
-        return sorted(rows, key=lambda row: (row["student"], _order(row["exercise"])))
+        return sorted(rows, key=lambda row: (row["student"], order(row["exercise"])))
 
     def submissions(self) -> dict[str, dict[str, Any]]:
         """Give what is known of every submission, by student."""
@@ -149,13 +149,9 @@ def _line(facts: dict[str, Any]) -> str:
     return json.dumps(facts, ensure_ascii=False, sort_keys=True)
 
 
-def _order(exercise: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in exercise.split("."))
-
-
 def table(grades: list[dict[str, Any]]) -> list[list[Any]]:
     """Lay out points: a row a student, a column an exercise, the sum last."""
-    exercises = sorted({grade["exercise"] for grade in grades}, key=_order)
+    exercises = sorted({grade["exercise"] for grade in grades}, key=order)
     points: dict[str, dict[str, float]] = {}
     for grade in grades:
         points.setdefault(grade["student"], {})[grade["exercise"]] = grade["points"]

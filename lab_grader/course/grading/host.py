@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -31,8 +31,10 @@ class Host(Protocol):
 
     level: str
 
-    def line(self, files: dict[str, bytes], limits: Limits) -> Line:
-        """Give a line to a worker for a package of these files."""
+    def line(
+        self, files: dict[str, bytes], limits: Limits, listeners: Sequence[socket.socket] = ()
+    ) -> Line:
+        """Give a line to a worker for a package of these files, or to a kernel on listening sockets."""
         ...
 
     def close(self) -> None:
@@ -115,8 +117,10 @@ class ProcessHost:
 
     level = "process"
 
-    def line(self, files: dict[str, bytes], limits: Limits) -> ProcessLine:
-        return ProcessLine(files)
+    def line(
+        self, files: dict[str, bytes], limits: Limits, listeners: Sequence[socket.socket] = ()
+    ) -> ProcessLine:
+        return ProcessLine(files, limits, listeners)
 
     def close(self) -> None:
         pass
@@ -131,8 +135,10 @@ class ProcessHost:
 class ProcessLine:
     """A worker in a process of its own, started when it is first needed."""
 
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self._files = files
+    def __init__(
+        self, files: dict[str, bytes], limits: Limits, listeners: Sequence[socket.socket]
+    ) -> None:
+        self._files, self._limits, self._listeners = files, limits, listeners
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -142,12 +148,13 @@ class ProcessLine:
         if fresh:
             self._folder = Path(tempfile.mkdtemp(prefix="lab-worker-"))
             self._socket, theirs = socket.socketpair()
-            command = [sys.executable, "-m", "lab_grader.course.grading.worker", str(theirs.fileno())]
+            given = [theirs.fileno(), *(one.fileno() for one in self._listeners)]
+            words = map(str, [self._limits.memory, *given])
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "lab_grader.course.grading.worker", *words],
                 cwd=self._folder,
                 env={"PYTHONPATH": f"{self._folder}{os.pathsep}{ROOT}", "PATH": os.environ["PATH"]},
-                pass_fds=[theirs.fileno()],
+                pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -156,12 +163,21 @@ class ProcessLine:
             theirs.close()
             deadline += 30  # importing torch is not the learner's time
         assert self._socket is not None
-        stream = DeadlineStream(self._socket, deadline, self._death)
+        stream = DeadlineStream(self._socket, deadline, self.fate)
         if fresh:
             send_files(stream, self._files)
         return stream
 
-    def _death(self) -> WorkerLost:
+    def fileno(self) -> int:
+        assert self._socket is not None
+        return self._socket.fileno()
+
+    def limit(self, limits: Limits) -> None:
+        if limits.memory != self._limits.memory:
+            self.drop()
+        self._limits = limits
+
+    def fate(self) -> WorkerLost:
         assert self._process is not None
         try:
             return death(self._process.wait(timeout=1))

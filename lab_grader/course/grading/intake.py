@@ -7,6 +7,7 @@ refusal that says why.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import re
 import stat
@@ -73,18 +74,18 @@ class Tree:
         self.files[name.replace("\\", "/")] = content
 
 
-def read_submissions(folder: Path) -> list[Submission | Refused]:
-    """Read everything in a folder; of several attempts of a student the newest counts."""
+def read_submissions(folder: Path, attempts: int | None = None) -> list[Submission | Refused]:
+    """Read everything in a folder; of the attempts that a student has, the newest counts."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder of submissions")
-    found: dict[str, tuple[tuple[int, float], Submission]] = {}
+    found: dict[str, list[tuple[int, float, Submission]]] = {}
     refusals: list[Refused] = []
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
         try:
             student, attempt = name_of(entry)
-            order = (attempt, entry.lstat().st_mtime)
+            when = entry.lstat().st_mtime
             submission = _read_entry(entry, student)
         except Unreadable as reason:
             refusals.append(Refused(entry.name, str(reason)))
@@ -92,18 +93,24 @@ def read_submissions(folder: Path) -> list[Submission | Refused]:
         except OSError as error:
             refusals.append(Refused(entry.name, f"it cannot be read: {error.strerror}"))
             continue
-        if student in found:
-            older = min(found[student], (order, submission), key=lambda pair: pair[0])
-            newer = max(found[student], (order, submission), key=lambda pair: pair[0])
-            note = f"several attempts: this is the newest, {older[1].source} is older"
-            kept = newer[1]
-            submission = Submission(
-                student, kept.files, kept.source, kept.submitted_at, (*kept.notes, note)
-            )
-            order = newer[0]
-        found[student] = (order, submission)
-    submissions = [submission for _, submission in found.values()]
-    return [*sorted(submissions, key=lambda submission: submission.student), *refusals]
+        found.setdefault(student, []).append((attempt, when, submission))
+    return [*(_choose(tries, attempts) for _, tries in sorted(found.items())), *refusals]
+
+
+def _choose(tries: list[tuple[int, float, Submission]], attempts: int | None) -> Submission:
+    """Choose the newest of a student's attempts that the course allows; say what is left out."""
+    # Attempts that are here are counted: the number in a name from Canvas also counts other work.
+    tries.sort(key=lambda one: one[:2])
+    ordered = [submission for _, _, submission in tries]
+    *older, newest = ordered[:attempts]
+    notes = list(newest.notes)
+    if older:
+        names = ", ".join(one.source for one in older)
+        notes.append(f"several attempts: {newest.source} counts, the newest; older: {names}")
+    if beyond := ordered[len(older) + 1 :]:
+        names = ", ".join(one.source for one in beyond)
+        notes.append(f"attempts allowed: {attempts}; {newest.source} counts, not looked at: {names}")
+    return dataclasses.replace(newest, notes=tuple(notes))
 
 
 def name_of(entry: Path) -> tuple[str, int]:

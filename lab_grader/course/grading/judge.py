@@ -41,7 +41,9 @@ def grade(
         hung = 0
         for test in tests:
             tapes = bank.tapes(test.exercise, seed)
-            seconds = limits[test.exercise].seconds if test.exercise in limits else Limits().seconds
+            own = limits.get(test.exercise, Limits())
+            line.limit(own)
+            seconds = own.seconds
             if hung >= _PATIENCE:
                 seconds = min(seconds, _HURRY)
             bench = Bench(functools.partial(Remote, line, seconds), seed=seed, replay=tapes)

@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lab_grader.exercises import Exercise
+from lab_grader.exercises import Exercise, catalogue
 
+NOTEBOOK = "notebook"
 # A status other than these two comes with a sentence that says what happened.
 RIGHT, WRONG = "right", "wrong"
 STATUSES = (
@@ -57,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Grade:
-    """One line of `results.jsonl`: an exercise of a student."""
+    """One line of `results.jsonl`: an exercise of a student, or the notebook of a week."""
 
     student: str
     week: int
@@ -80,6 +81,28 @@ class Grade:
         facts = asdict(self)
         extra: dict[str, Any] = facts.pop("extra")
         return facts | extra
+
+
+def notebook_id(week: int) -> str:
+    """Give the id under which the notebook of a week stands among the exercises."""
+    return f"{week}.{NOTEBOOK}"
+
+
+def is_notebook(id: str) -> bool:
+    """Tell the id of a notebook from that of an exercise."""
+    return id.endswith(f".{NOTEBOOK}")
+
+
+def order(id: str) -> tuple[int, ...]:
+    """Give an id as numbers to sort by; a notebook comes after the exercises of its week."""
+    return tuple(int(part) if part != NOTEBOOK else 10**6 for part in id.split("."))
+
+
+def title(id: str) -> str:
+    """Give the title of an exercise or a notebook."""
+    if is_notebook(id):
+        return f"The notebook of week {id.partition('.')[0]}"
+    return catalogue()[id].title
 
 
 def refused(submission: Submission, exercise: Exercise, reason: str, isolation: str) -> Grade:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lab_grader import codec, failures
 from lab_grader.course.grading import wire
+from lab_grader.course.grading.model import Limits
 from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
 from lab_grader.submission import Handle, Made, Reply, Target
@@ -40,6 +41,18 @@ class Line(Protocol):
 
     def open(self, deadline: float) -> wire.Stream:
         """Give the stream to the worker; every wait on it ends at the deadline with WorkerLost."""
+        ...
+
+    def fileno(self) -> int:
+        """Give the descriptor that an open line ends with."""
+        ...
+
+    def fate(self) -> WorkerLost:
+        """Say how the worker of a line that was cut ended."""
+        ...
+
+    def limit(self, limits: Limits) -> None:
+        """Set what the code may use from now on; other memory needs another worker."""
         ...
 
     def drop(self) -> None:
@@ -99,7 +112,7 @@ class Remote:
             raise
         except Exception as error:  # whatever a stranger's bytes do, they do it to the stranger
             self._line.drop()
-            said = f"the answer could not be read: {_text(str(error))[:200]}"
+            said = f"the answer could not be read: {printable(str(error))[:200]}"
             raise Lost(WorkerLost("crashed", said)) from None
 
     def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
@@ -134,7 +147,7 @@ class Remote:
                 continue
             if answer.get("id") != id:
                 raise codec.CodecError("an answer that nobody asked for")
-            self.printed = _text(answer["printed"])
+            self.printed = printable(answer["printed"])
             return answer
         raise codec.CodecError("too many callbacks")
 
@@ -162,10 +175,10 @@ class Remote:
             self._kept.append((inputs, output))
             return {"value": output.detach(), "call": len(self._kept) - 1}
         except Exception as error:
-            return {"error": _text(f"{type(error).__name__}: {error}")}
+            return {"error": printable(f"{type(error).__name__}: {error}")}
 
 
-def _text(said: Any) -> str:
+def printable(said: Any) -> str:
     """Make a stranger's text fit to be shown: not too long, and nothing that steers a terminal."""
     if not isinstance(said, str):
         raise codec.CodecError("a text is expected")
@@ -176,7 +189,7 @@ def _text(said: Any) -> str:
 
 def _reply(answer: dict[str, Any]) -> Reply:
     if "failure" in answer:
-        name, message, kind = map(_text, answer["failure"])
+        name, message, kind = map(printable, answer["failure"])
         if name == "NotStarted" and message in catalogue():
             raise failures.NotStarted(message)
         if kind == "MemoryError" or "can't allocate memory" in message:

@@ -13,7 +13,8 @@ from jinja2 import Environment, FileSystemLoader
 
 from lab_grader import source
 from lab_grader.course.grading.gradebook import Gradebook, replace
-from lab_grader.exercises import book_address, catalogue
+from lab_grader.course.grading.model import is_notebook, order, title
+from lab_grader.exercises import TOPICS, book_address, catalogue
 
 TEMPLATES = Path(__file__).with_name("templates")
 HEADLINES = {
@@ -72,8 +73,7 @@ def _kind(grade: dict[str, Any]) -> str:
 def _class_facts(
     grades: list[dict[str, Any]], by_student: dict[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    ids = sorted({grade["exercise"] for grade in grades}, key=lambda id: catalogue()[id].order)
-    exercises = [catalogue()[id] for id in ids]
+    ids = sorted({grade["exercise"] for grade in grades}, key=order)
     worth = sum({grade["exercise"]: grade["max_points"] for grade in grades}.values())
     totals = {student: sum(g["points"] for g in rows) for student, rows in by_student.items()}
     histogram = [0] * 10
@@ -85,13 +85,13 @@ def _class_facts(
             shares.setdefault(grade["exercise"], []).append(grade["points"] / grade["max_points"])
     ranked = sorted((sum(own) / len(own), id) for id, own in shares.items())
     return {
-        "exercises": exercises,
+        "exercises": [{"id": id, "short": _short(id), "title": title(id)} for id in ids],
         "worth": worth,
         "average": sum(totals.values()) / len(totals) if totals else 0.0,
         "isolation": ", ".join(sorted({grade["isolation"] for grade in grades})) or "none",
         "histogram": histogram,
         "hardest": [
-            {"id": id, "title": catalogue()[id].title, "share": share, "link": _link(id)}
+            {"id": id, "title": title(id), "share": share, "link": _link(id)}
             for share, id in ranked[:6]
             if share < 1
         ],
@@ -109,7 +109,14 @@ def _class_facts(
 
 
 def _link(id: str) -> str:
+    if is_notebook(id):
+        week = int(id.partition(".")[0])
+        return f"{book_address()}../notebooks/{week:02}_{TOPICS[week]}.html"
     return f"{book_address()}{catalogue()[id].page}"
+
+
+def _short(id: str) -> str:
+    return f"{id.partition('.')[0]} nb" if is_notebook(id) else id
 
 
 def _turns(grades: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -153,18 +160,16 @@ def _cells(ids: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, Any]) -> dict[str, Any]:
     shown = []
     for grade in rows:
-        exercise = catalogue()[grade["exercise"]]
         shown.append(
             grade
             | {
-                "title": exercise.title,
+                "title": title(grade["exercise"]),
+                "unit": "cell" if is_notebook(grade["exercise"]) else "property",
                 "kind": _kind(grade),
                 "headline": HEADLINES[grade["status"]],
-                "link": _link(exercise.id),
+                "link": _link(grade["exercise"]),
                 "said": grade["diagnosis"]["message"].splitlines() if grade["diagnosis"] else [],
-                "code": _code(known["package"], exercise.module, exercise.name, grade["feedback"])
-                if grade["status"] not in ("right", "not_started")
-                else [],
+                "code": [] if grade["status"] in ("right", "not_started") else _code(known, grade),
             }
         )
     first = next((row for row in shown if row["status"] not in ("right", "waiting")), None)
@@ -177,21 +182,25 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
         "next": None
         if first is None
         else {
-            "exercise": first["exercise"],
-            "title": first["title"],
-            "hint": catalogue()[first["exercise"]].hints[0],
+            "what": first["title"].lower()
+            if is_notebook(first["exercise"])
+            else f"exercise {first['exercise']}, {first['title']}",
+            "hint": "" if is_notebook(first["exercise"]) else catalogue()[first["exercise"]].hints[0],
         },
     }
 
 
-def _code(package: dict[str, str], module: str, name: str, feedback: str) -> list[dict[str, Any]]:
+def _code(known: dict[str, Any], grade: dict[str, Any]) -> list[dict[str, Any]]:
     """Cut the learner's own block out of what they handed in, and mark the line that went wrong."""
-    text = package.get(f"{module}.py", "")
+    if is_notebook(grade["exercise"]):
+        return []
+    exercise = catalogue()[grade["exercise"]]
+    text = known["package"].get(f"{exercise.module}.py", "")
     lines = text.splitlines()
-    place = re.search(rf"lab_transformer/{module}\.py, line (\d+)", feedback)
+    place = re.search(rf"lab_transformer/{exercise.module}\.py, line (\d+)", grade["feedback"])
     wrong = int(place[1]) if place else 0
     try:
-        block = source.find_block(text, name)
+        block = source.find_block(text, exercise.name)
     except (SyntaxError, ValueError) as error:
         # No block can be found in a file that cannot be read: show where reading it ends.
         wrong = getattr(error, "lineno", None) or wrong

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,10 +19,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lab_grader.course.grading import engines, intake
 from lab_grader.course.grading.coursefile import LEVELS, Course, read_course, read_roster
 from lab_grader.course.grading.gradebook import FILE, Gradebook
-from lab_grader.course.grading.model import Limits, Refused, Submission
+from lab_grader.course.grading.model import (
+    Grade,
+    Limits,
+    Refused,
+    Submission,
+    is_notebook,
+    notebook_id,
+)
 from lab_grader.course.record import digest
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, select
+from lab_grader.exercises import Exercise, package_folder, select
+
+if TYPE_CHECKING:
+    from lab_grader.course.grading.notebook import Notebook
 
 
 def grade(
@@ -35,6 +47,7 @@ def grade(
     isolation: str | None = None,
     roster: Path | None = None,
     course_file: Path | None = None,
+    notebooks: bool | None = None,
 ) -> int:
     """Grade a class; the same command goes on where a killed one stopped."""
     course = read_course(course_file)
@@ -44,7 +57,8 @@ def grade(
             f"the course asks for isolation {course.isolation!r} at least, and {level!r} is less"
         )
     exercises = select(what)
-    received = intake.read_submissions(submissions)
+    graded_notebooks = _notebooks(notebooks, what, exercises, course)
+    received = intake.read_submissions(submissions, course.attempts)
     handed_in = [one for one in received if isinstance(one, Submission)]
     refusals = [one for one in received if isinstance(one, Refused)]
     if roster is not None:
@@ -56,8 +70,10 @@ def grade(
     try:
         chosen_seed = book.seed(seed)
         book.receive(handed_in, refusals)
-        tasks, key = _tasks(book, handed_in, exercises, course, level, chosen_seed, timeout, out)
-        _run(book, tasks, key, course, engine, scheduler, jobs or os.cpu_count() or 1)
+        work = Work(book, exercises, course, level, chosen_seed, timeout, engine, scheduler, jobs)
+        work.check(graded_notebooks)
+        tasks = work.tasks(handed_in)
+        work.run(tasks)
         book.write_files()
         from lab_grader.course.grading import reports
 
@@ -79,53 +95,142 @@ def _with_missing(handed_in: list[Submission], roster: list[str]) -> list[Submis
     return sorted([*handed_in, *missing], key=lambda one: one.student)
 
 
-def _tasks(
-    book: Gradebook,
-    handed_in: list[Submission],
-    exercises: list[Exercise],
-    course: Course,
-    level: str,
-    seed: int,
-    timeout: float | None,
-    out: Path,
-) -> tuple[list[engines.Task], str]:
-    """Make a task of every submission with exercises not graded yet; give the conditions' key too."""
-    limits: dict[str, Limits] = {}
-    for exercise in exercises:
-        own = course.limits_of(exercise.id)
-        limits[exercise.id] = Limits(timeout, own.memory) if timeout else own
-    facts = f"{course} {level} {seed} {limits} {digest(exercises)}"
-    key = hashlib.sha256(facts.encode()).hexdigest()
-    tasks = []
-    for one in handed_in:
-        open_ = tuple(e.id for e in exercises if not book.is_graded(one, e.id, key))
-        if open_:
-            tasks.append(engines.Task(one, open_, limits, level, seed, str(out / ".known")))
-    return tasks, key
+def _notebooks(
+    wanted: bool | None, what: list[str], exercises: list[Exercise], course: Course
+) -> list[Notebook]:
+    """Prepare the notebooks to grade: asked for, or the course's wish, or that of a single week."""
+    one_week = len(what) == 1 and what[0].isdigit()
+    by_default = one_week if course.notebooks is None else course.notebooks
+    if not (by_default if wanted is None else wanted):
+        return []
+    weeks = sorted({exercise.week for exercise in exercises})
+    whole = [week for week in weeks if set(select([str(week)])) <= set(exercises)]
+    if wanted and not whole:
+        raise UserError(
+            "a notebook is graded with all exercises of its week: choose the week with --week, or "
+            "grade with --no-notebooks"
+        )
+    from lab_grader.course.grading.notebook import path_of, prepare
+
+    worth, limits = course.notebook_points, course.notebook_limits
+    return [prepare(path_of(week), week, worth, limits) for week in whole]
 
 
-def _run(
-    book: Gradebook,
-    tasks: list[engines.Task],
-    key: str,
-    course: Course,
-    engine: str,
-    scheduler: str | None,
-    jobs: int,
-) -> None:
-    if not tasks:
-        return
-    if engine == "dask":
-        if scheduler is None:
+class Work:
+    """What is to be graded under which conditions, and who does it."""
+
+    def __init__(
+        self,
+        book: Gradebook,
+        exercises: list[Exercise],
+        course: Course,
+        level: str,
+        seed: int,
+        timeout: float | None,
+        engine: str,
+        scheduler: str | None,
+        jobs: int | None,
+    ) -> None:
+        if engine == "dask" and scheduler is None:
             raise UserError("--engine dask needs --scheduler ADDRESS, such as tcp://127.0.0.1:8786")
-        results = engines.run_on_dask(tasks, scheduler, lambda who: print(f"connected to {who}"))
-    else:
-        results = engines.run_locally(tasks, min(jobs, len(tasks)))
-    with _progress(len(tasks)) as done:
-        for task, grades in results:
-            one = task.submission
-            book.enter(one, [course.settle(g, one.submitted_at) for g in grades], key)
-            done(any(g.status not in ("right", "wrong", "not_started", "waiting") for g in grades))
+        self._book, self._exercises, self._course = book, exercises, course
+        self._level, self._seed = level, seed
+        self._scheduler = scheduler if engine == "dask" else None
+        self._jobs = jobs or os.cpu_count() or 1
+        self._limits: dict[str, Limits] = {}
+        for exercise in exercises:
+            own = course.limits_of(exercise.id)
+            self._limits[exercise.id] = Limits(timeout, own.memory) if timeout else own
+        facts = f"{course} {level} {seed} {self._limits} {digest(exercises)}"
+        self._key = hashlib.sha256(facts.encode()).hexdigest()
+        self._notebooks: list[Notebook] = []
+
+    def check(self, notebooks: list[Notebook]) -> None:
+        """Run notebooks against the course's own package: what differs here counts for nobody."""
+        package = {path.name: path.read_bytes() for path in sorted(package_folder().glob("*.py"))}
+        course = Submission("the course", package)
+        tasks = []
+        for one in notebooks:
+            conditions = f"{course.digest} {one.text} {self._level}"
+            fact = f"notebook {one.week} {hashlib.sha256(conditions.encode()).hexdigest()}"
+            if (known := self._book.fact(fact)) is not None:
+                self._notebooks.append(_agreeing(one, json.loads(known)))
+            else:
+                own = [exercise for exercise in self._exercises if exercise.week == one.week]
+                tasks.append((fact, self._task(course, own, [one])))
+        if tasks:
+            print(f"running {len(tasks)} notebooks of the course", flush=True)
+        names = {id(task): fact for fact, task in tasks}
+        for task, grades in self._results([task for _, task in tasks]):
+            (one,), result = task.notebooks, grades[-1]
+            if not result.passed:
+                raise UserError(
+                    f"the notebook of week {one.week} does not run here as it is stored "
+                    f"({result.status}): `lab notebooks {one.week}` runs it anew, and --no-notebooks "
+                    f"grades without it\n{result.feedback}"
+                )
+            for label in result.failed:
+                print(f"not counted, for it prints something else here: week {one.week}, {label}")
+            self._book.remember(names[id(task)], json.dumps(result.passed))
+            self._notebooks.append(_agreeing(one, result.passed))
+        self._notebooks.sort(key=lambda one: one.week)
+
+    def _task(
+        self, submission: Submission, exercises: list[Exercise], notebooks: list[Notebook]
+    ) -> engines.Task:
+        cache = str(self._book.folder / ".known")
+        ids = tuple(exercise.id for exercise in exercises)
+        return engines.Task(
+            submission, ids, self._limits, self._level, self._seed, cache, tuple(notebooks)
+        )
+
+    def tasks(self, handed_in: list[Submission]) -> list[engines.Task]:
+        """Make a task of every submission with something that is not graded yet."""
+        tasks = []
+        for one in handed_in:
+            notebooks = [
+                n
+                for n in self._notebooks
+                if not self._book.is_graded(one, notebook_id(n.week), self._notebook_key(n))
+            ]
+            weeks = {notebook.week for notebook in notebooks}
+            exercises = [
+                e
+                for e in self._exercises
+                # What a notebook earns depends on the exercises of its week.
+                if e.week in weeks or not self._book.is_graded(one, e.id, self._key)
+            ]
+            if exercises:
+                tasks.append(self._task(one, exercises, notebooks))
+        return tasks
+
+    def _notebook_key(self, notebook: Notebook) -> str:
+        return f"{self._key} {notebook}"
+
+    def _results(self, tasks: list[engines.Task]) -> Iterator[tuple[engines.Task, list[Grade]]]:
+        if not tasks:
+            return iter(())
+        if self._scheduler is not None:
+            return engines.run_on_dask(tasks, self._scheduler, lambda who: print(f"connected to {who}"))
+        return engines.run_locally(tasks, min(self._jobs, len(tasks)))
+
+    def run(self, tasks: list[engines.Task]) -> None:
+        """Grade, and enter every result as soon as it is there."""
+        if not tasks:
+            return
+        with _progress(len(tasks)) as done:
+            for task, grades in self._results(tasks):
+                one = task.submission
+                keys = {notebook_id(n.week): self._notebook_key(n) for n in task.notebooks}
+                settled = [self._course.settle(grade, one.submitted_at) for grade in grades]
+                self._book.enter(one, [(g, keys.get(g.exercise, self._key)) for g in settled])
+                done(any(g.status not in ("right", "wrong", "not_started", "waiting") for g in grades))
+
+
+def _agreeing(notebook: Notebook, labels: list[str]) -> Notebook:
+    """Keep the cells that print what they should on this machine."""
+    cells = tuple(cell for cell in notebook.cells if cell.label in labels)
+    return dataclasses.replace(notebook, cells=cells)
 
 
 @contextmanager
@@ -190,8 +295,16 @@ def regrade(out: Path, what: list[str]) -> int:
             if word in students:
                 count = book.forget(word, None)
             else:
-                count = sum(book.forget(None, exercise.id) for exercise in select([word]))
+                count = sum(book.forget(None, id) for id in _named(word))
             print(f"{word}: {count} grades will be made again by the next `lab grade`")
     finally:
         book.close()
     return 0
+
+
+def _named(word: str) -> list[str]:
+    """List what a word of `lab regrade` means: notebooks too, which depend on their exercises."""
+    if is_notebook(word):
+        return [word]
+    exercises = select([word])
+    return [*(e.id for e in exercises), *{notebook_id(e.week): None for e in exercises}]

@@ -16,6 +16,7 @@ import sysconfig
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,8 +39,8 @@ LEVELS = ("full", "reduced", "process")
 # All that a worker needs of this package, and all that it gets to see.
 _NEEDED = [
     "__init__", "codec", "contract", "exercises", "failures", "source", "submission",
-    "course/__init__", "course/grading/__init__", "course/grading/confine", "course/grading/wire",
-    "course/grading/worker", "course/grading/zygote",
+    "course/__init__", "course/grading/__init__", "course/grading/confine", "course/grading/kernel",
+    "course/grading/wire", "course/grading/worker", "course/grading/zygote",
 ]  # fmt: skip
 _LIBRARIES = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
 _DEVICES = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"]
@@ -78,8 +79,10 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def line(self, files: dict[str, bytes], limits: Limits) -> SandboxLine:
-        return SandboxLine(self, files, limits)
+    def line(
+        self, files: dict[str, bytes], limits: Limits, listeners: Sequence[socket.socket] = ()
+    ) -> SandboxLine:
+        return SandboxLine(self, files, limits, listeners)
 
     def close(self) -> None:
         if self._process is not None:
@@ -128,19 +131,19 @@ class Sandbox:
     def _receive(self) -> Any:
         return codec.unpack(wire.receive_frame(self._stream()))
 
-    def spawn(self, memory: int) -> tuple[socket.socket, int]:
+    def spawn(self, memory: int, listeners: Sequence[socket.socket]) -> tuple[socket.socket, int]:
         """Start a worker; give the socket to it, and its number."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             self._count += 1
-            request = {"worker": self._count, "memory": memory}
+            request = {"worker": self._count, "memory": memory, "sockets": len(listeners)}
             try:
-                error = self._ask(request, theirs)
+                error = self._ask(request, theirs, *listeners)
             except (WorkerLost, OSError):
                 # Somebody ended the warm process: where memory runs out, the system may.
                 self.close()
                 self._start()
-                error = self._ask(request, theirs)
+                error = self._ask(request, theirs, *listeners)
             if error is not None:
                 ours.close()
                 raise self._failure(error)
@@ -157,33 +160,48 @@ class Sandbox:
                 return None  # the warm process is gone, and all workers with it
             return code
 
-    def _ask(self, request: dict[str, Any], connection: socket.socket | None = None) -> Any:
+    def _ask(self, request: dict[str, Any], *given: socket.socket) -> Any:
         wire.send_frame(self._stream(), codec.pack(request))
-        if connection is not None:
-            socket.send_fds(self._control, [b"+"], [connection.fileno()])
+        if given:
+            socket.send_fds(self._control, [b"+"], [one.fileno() for one in given])
         return self._receive()
 
 
 class SandboxLine:
     """A line to a confined worker, started when it is first needed."""
 
-    def __init__(self, host: Sandbox, files: dict[str, bytes], limits: Limits) -> None:
-        self._host, self._files, self._limits = host, files, limits
+    def __init__(
+        self,
+        host: Sandbox,
+        files: dict[str, bytes],
+        limits: Limits,
+        listeners: Sequence[socket.socket],
+    ) -> None:
+        self._host, self._files, self._limits, self._listeners = host, files, limits, listeners
         self._socket: socket.socket | None = None
         self._worker: int | None = None
 
     def open(self, deadline: float) -> wire.Stream:
         if self._socket is not None:
-            return DeadlineStream(self._socket, deadline, self._death)
+            return DeadlineStream(self._socket, deadline, self.fate)
         start = time.monotonic()
-        self._socket, self._worker = self._host.spawn(self._limits.memory)
+        self._socket, self._worker = self._host.spawn(self._limits.memory, self._listeners)
         # Making the sandbox is not the learner's time.
         deadline += time.monotonic() - start
-        stream = DeadlineStream(self._socket, deadline, self._death)
+        stream = DeadlineStream(self._socket, deadline, self.fate)
         send_files(stream, self._files)
         return stream
 
-    def _death(self) -> WorkerLost:
+    def fileno(self) -> int:
+        assert self._socket is not None
+        return self._socket.fileno()
+
+    def limit(self, limits: Limits) -> None:
+        if limits.memory != self._limits.memory:
+            self.drop()
+        self._limits = limits
+
+    def fate(self) -> WorkerLost:
         code = self._end(wait=True)
         return HUNG_UP if code is None else death(code)
 
@@ -256,7 +274,9 @@ def _in_bubblewrap(descriptor: int) -> list[str]:
     steps |= {path: ["--dev-bind", path, path] for path in _DEVICES}
     for name in _needed():
         steps[f"{_CODE}/{name}"] = ["--ro-bind", str(ROOT / name), f"{_CODE}/{name}"]
-    steps |= {"/tmp": [], "/dev/shm": [], "/proc": ["--proc", "/proc"]}
+    # Workers have a /tmp of their own; this one is for what the warm process imports.
+    steps |= {"/tmp": ["--perms", "1777", "--tmpfs", "/tmp"], "/dev/shm": []}
+    steps["/proc"] = ["--proc", "/proc"]
     # Folders on the way, which bubblewrap would make for their owner only.
     for path in list(steps):
         steps = {str(folder): ["--dir", str(folder)] for folder in Path(path).parents} | steps

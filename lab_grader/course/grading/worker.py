@@ -180,15 +180,29 @@ class _Tail(io.TextIOBase):
         return self._kept.encode("utf-8", "replace").decode("utf-8")
 
 
-def main(descriptor: int) -> None:
-    """Serve on an inherited socket; the learner's package goes into the current folder."""
-    torch.set_num_threads(1)
-    sys.path.insert(0, str(Path.cwd()))
-    with contextlib.suppress(BrokenPipeError, ConnectionError):
-        stream = SocketStream(socket.socket(fileno=descriptor))
-        Worker.unpack(stream, Path.cwd())
+def serve(descriptor: int, listeners: list[int]) -> None:
+    """Put the learner's package into the current folder, and answer calls or be a kernel."""
+    stream = SocketStream(socket.socket(fileno=descriptor))
+    Worker.unpack(stream, Path.cwd())
+    if listeners:
+        from lab_grader.course.grading import kernel
+
+        kernel.serve(listeners, codec.unpack(wire.receive_frame(stream)))
+    else:
         Worker(stream).serve()
 
 
+def main(memory: int, descriptor: int, *listeners: int) -> None:
+    """Serve on inherited sockets, with as much memory as a platform can bound."""
+    torch.set_num_threads(1)
+    sys.path.insert(0, str(Path.cwd()))
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource  # there is none on Windows, and macOS may refuse
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    with contextlib.suppress(BrokenPipeError, ConnectionError):
+        serve(descriptor, list(listeners))
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -44,26 +44,31 @@ class Zygote:
             while True:
                 request = codec.unpack(wire.receive_frame(stream))
                 if "memory" in request:
-                    answer: Any = self._spawn(request["worker"], request["memory"])
+                    answer: Any = self._spawn(request["worker"], request["memory"], request["sockets"])
                 else:
                     answer = self._end(request["worker"], request["wait"])
                 wire.send_frame(stream, codec.pack(answer))
         for name in list(self._workers):
             self._end(name, wait=False)
 
-    def _spawn(self, name: int, memory: int) -> str | None:
-        """Start a worker on the socket that comes with the request; say what went wrong, if it did."""
-        _, (connection, *_), _, _ = socket.recv_fds(self._control, 1, 1)
+    def _spawn(self, name: int, memory: int, sockets: int) -> str | None:
+        """Start a worker on the sockets that come with the request; say what went wrong, if it did."""
+        _, (connection, *listeners), _, _ = socket.recv_fds(self._control, 1, 1 + sockets)
+        if listeners:
+            from lab_grader.course.grading import kernel
+
+            kernel.warm_up()
         read, write = os.pipe()
         apart = self._readable is None
         home = _PRIVATE[0] if apart else tempfile.mkdtemp(prefix="lab-worker-")
         worker = confine.fork_apart() if apart else os.fork()
         if worker == 0:
             self._control.close()
-            _work(connection, write, memory, self._readable, home)
+            _work(connection, listeners, write, memory, self._readable, home)
         self._workers[name] = worker, home
         os.close(write)
-        os.close(connection)
+        for given in (connection, *listeners):
+            os.close(given)
         with os.fdopen(read) as pipe:
             said = pipe.read()
         if said == "ready":
@@ -97,9 +102,16 @@ def _wait(worker: int, seconds: float) -> int | None:
         time.sleep(0.002)
 
 
-def _work(connection: int, said: int, memory: int, readable: list[str] | None, home: str) -> NoReturn:
-    """Give everything away, unpack the submission, and answer calls."""
-    from lab_grader.course.grading.worker import SocketStream, Worker
+def _work(
+    connection: int,
+    listeners: list[int],
+    said: int,
+    memory: int,
+    readable: list[str] | None,
+    home: str,
+) -> NoReturn:
+    """Give everything away, unpack the submission, and answer calls or be a notebook's kernel."""
+    from lab_grader.course.grading.worker import serve
 
     try:
         nothing = os.open("/dev/null", os.O_RDWR)
@@ -114,22 +126,27 @@ def _work(connection: int, said: int, memory: int, readable: list[str] | None, h
         else:
             confine.restrict_files(readable, home)
         os.chdir(home)
-        confine.limit(memory)
-        confine.drop_privileges()
-        confine.refuse_system_calls()
+        if listeners:
+            from lab_grader.course.grading.kernel import IGNORED, SYSTEM_CALLS
+
+            confine.limit(memory, files=256)
+            confine.drop_privileges()
+            confine.refuse_system_calls(SYSTEM_CALLS, IGNORED)
+        else:
+            confine.limit(memory)
+            confine.drop_privileges()
+            confine.refuse_system_calls()
     except (confine.ConfinementError, OSError) as error:
         os.write(said, str(error).encode())
         os._exit(1)
     os.write(said, b"ready")
-    kept = sorted({0, 1, 2, connection})
+    kept = sorted({0, 1, 2, connection, *listeners})
     for low, high in zip(kept, [*kept[1:], 256], strict=True):
         os.closerange(low + 1, high)
     sys.path.insert(0, home)
     os.environ |= {"HOME": home, "TMPDIR": home}
     with contextlib.suppress(BaseException):
-        stream = SocketStream(socket.socket(fileno=connection))
-        Worker.unpack(stream, Path(home))
-        Worker(stream).serve()
+        serve(connection, listeners)
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gradescope runs this once, as root, when it builds the image of the assignment.
 set -euo pipefail
-cd /autograder/source
+cd "${AUTOGRADER_ROOT:-/autograder}/source"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get install -y bubblewrap

@@ -1,0 +1,142 @@
+"""The week's notebook is run against the learner's package, and compared outside of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from small_class import a_grade, command, lines, run
+from small_notebook import CAUSAL, PADDING, RIGHT, STUBS, package, prepared, write
+
+from lab_grader.course.grading import notebook
+from lab_grader.course.grading.host import Host
+from lab_grader.course.grading.model import Grade, Limits, Submission
+from lab_grader.course.grading.sandbox import open_host
+
+FIRST = f"cell 4, after exercise 6.1: {CAUSAL}"
+SECOND = f"cell 7, after exercise 6.2: {PADDING[:60]} …"
+FLIPPED = "def causal_mask(length):\n    return torch.ones(length, length).triu().bool()"
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    torch.set_num_threads(1)
+    with open_host("full") as host:
+        yield host
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> notebook.Notebook:
+    return prepared(tmp_path)
+
+
+def graded(
+    host: Host, small: notebook.Notebook, files: dict[str, bytes], first: float = 2, second: float = 2
+) -> Grade:
+    """Grade the notebook of a student who has so many points, of two each, for the exercises."""
+    exercises = [a_grade("student-01", "6.1", first), a_grade("student-01", "6.2", second)]
+    return notebook.grade(Submission("student-01", files), small, exercises, host)
+
+
+def test_what_agrees_earns_all_points(host: Host, small: notebook.Notebook) -> None:
+    grade = graded(host, small, RIGHT)
+    assert (grade.exercise, grade.block, grade.status) == ("6.notebook", "notebook", "right")
+    assert (grade.points, grade.max_points) == (4.0, 4.0)
+    assert (grade.passed, grade.failed) == ([FIRST, SECOND], [])
+
+
+def test_only_experiments_with_a_stored_output_are_compared(small: notebook.Notebook) -> None:
+    assert [cell.label for cell in small.cells] == [FIRST, SECOND]
+
+
+def test_a_cell_that_differs_says_what_each_side_prints(host: Host, small: notebook.Notebook) -> None:
+    grade = graded(host, small, package(FLIPPED), first=0)
+    assert (grade.status, grade.points, grade.failed) == ("wrong", 2.0, [FIRST])
+    assert "[[1, 1], [0, 1]]" in grade.feedback
+    assert "[[1, 0], [1, 1]]" in grade.feedback
+
+
+def test_a_cell_waits_for_an_exercise_that_is_not_written(host: Host, small: notebook.Notebook) -> None:
+    solved = "def causal_mask(length):\n    return torch.ones(length, length).tril().bool()"
+    grade = graded(host, small, package(solved, STUBS), second=0)
+    assert (grade.points, grade.passed, grade.failed) == (2.0, [FIRST], [SECOND])
+    assert "it waits for exercise 6.2" in grade.feedback
+
+
+def test_a_cell_earns_the_share_that_its_exercise_earned(host: Host, small: notebook.Notebook) -> None:
+    grade = graded(host, small, RIGHT, first=1, second=0)
+    assert (grade.status, grade.points) == ("wrong", 1.0)
+    assert (grade.passed, grade.failed) == ([FIRST], [SECOND])
+
+
+@pytest.mark.parametrize(
+    ("status", "own"), [("waiting", "wrong"), ("not_started", "not_started")]
+)  # fmt: skip
+def test_nothing_is_run_where_no_exercise_has_points(
+    host: Host, small: notebook.Notebook, status: str, own: str
+) -> None:
+    exercises = [a_grade("student-01", "6.1", 0, status=own)]
+    grade = notebook.grade(Submission("student-01", RIGHT), small, exercises, host)
+    assert (grade.status, grade.points, grade.seconds) == (status, 0.0, 0.0)
+
+
+def test_an_error_in_a_cell_is_told_and_costs_only_that_cell(
+    host: Host, small: notebook.Notebook
+) -> None:
+    grade = graded(host, small, package("def causal_mask(length):\n    return 1 / 0"))
+    assert (grade.status, grade.passed) == ("wrong", [SECOND])
+    assert "it stops with ZeroDivisionError: division by zero" in grade.feedback
+
+
+def test_an_endless_loop_keeps_what_came_before_it(host: Host, tmp_path: Path) -> None:
+    loop = package("def padding_mask(tokens, pad_id):\n    while True: pass")
+    grade = graded(host, prepared(tmp_path, seconds=3.0), loop)
+    assert (grade.points, grade.passed) == (2.0, [FIRST])
+    assert "took too long" in grade.feedback
+
+
+def test_a_process_without_a_sandbox_gives_the_same_grade(host: Host, small: notebook.Notebook) -> None:
+    with open_host("process") as other:
+        near, far = (graded(one, small, package(FLIPPED), first=0) for one in (host, other))
+    assert far.isolation == "process"
+    assert dataclasses.replace(near, isolation="", seconds=0) == dataclasses.replace(
+        far, isolation="", seconds=0
+    )
+
+
+def test_the_notebook_that_is_run_holds_no_exercise(tmp_path: Path, small: notebook.Notebook) -> None:
+    assert "a card" in write(tmp_path).read_text()
+    assert "card" not in small.text
+
+
+def test_a_week_is_graded_with_its_notebook_and_only_once(tmp_path: Path) -> None:
+    student = tmp_path / "class" / "student-01" / "lab_transformer"
+    student.mkdir(parents=True)
+    for name, content in RIGHT.items():
+        (student / name).write_bytes(content)
+    words = command("grade", tmp_path / "class", "--out", tmp_path / "grades", "--week", 2, "--seed", 7)
+    done = run(words)
+    assert done.returncode == 0, done.stderr
+    assert [(line["exercise"], line["status"]) for line in lines(tmp_path / "grades")][-1] == (
+        "2.notebook",
+        "right",
+    )
+    assert "2.notebook" in (tmp_path / "grades" / "gradebook.csv").read_text()
+    assert "0 graded now, 1 unchanged" in run(words).stdout
+
+
+def test_a_notebook_without_its_whole_week_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "student-01.py").write_text("")
+    words = ["grade", tmp_path, "--out", tmp_path / "grades", "--exercises", "6.1", "--notebooks"]
+    done = run(command(*words))
+    assert done.returncode == 2
+    assert "all exercises of its week" in done.stderr
+
+
+def test_every_week_has_cells_that_count() -> None:
+    for week in range(1, 9):
+        found = notebook.prepare(notebook.path_of(week), week, 4.0, Limits())
+        assert len(found.cells) >= 3, week
