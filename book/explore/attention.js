@@ -179,7 +179,7 @@ mount("attention", (panel) => {
     const now = context[chosen];
     const row = weights[chosen];
     [...chips.children].forEach((chip, i) => {
-      chip.querySelector(".share").textContent = `${(100 * row[i]).toFixed(0)} %`;
+      chip.querySelector(".share").textContent = `${(100 * row[i]).toFixed(0)}%`;
       chip.querySelector(".bar span").style.width = `${100 * row[i]}%`;
     });
     const strongest = FEATURES.map((name, i) => ({ name, value: now[i] })).sort((a, b) => b.value - a.value);
@@ -187,7 +187,7 @@ mount("attention", (panel) => {
     const moved = norm(subtract(now, before));
     const same = norm(now) && norm(kept.vector) ? short(cosine(now, kept.vector)) : "none";
     numbers(
-      short(moved), `${words[largest]}, ${(100 * row[largest]).toFixed(0)} %`,
+      short(moved), `${words[largest]}, ${(100 * row[largest]).toFixed(0)}%`,
       strongest.slice(0, 2).map(({ name, value }) => `${name} ${short(value)}`).join(", "), same,
     );
 

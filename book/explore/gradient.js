@@ -81,7 +81,7 @@ mount("gradient", (panel) => {
       `At a radius of ${radius.value.toFixed(2)}, the gradient of the first of ${words.value} words ${fate}: ` +
       `${short(left)} times that of the last word, a factor of ${short(kept)} for each step between them.`;
     numbers(
-      short(left), short(alone[steps]), `${(100 * kept).toFixed(1)} %`,
+      short(left), short(alone[steps]), `${(100 * kept).toFixed(1)}%`,
       half < 0 ? "never" : `${half} word${half > 1 ? "s" : ""}`,
     );
 

@@ -49,7 +49,7 @@ mount("scaling", (panel) => {
     const rooted = look(scores(vectors, d, keys.value, Math.sqrt(d)));
     const plain = look(scores(vectors, d, keys.value, 1));
     numbers(`${short(rooted.bits)} bits`, `${short(plain.bits)} bits`, short(rooted.gradient, 3), short(plain.gradient, 3));
-    const largest = (weights) => `${(100 * Math.max(...weights)).toFixed(0)} %`;
+    const largest = (weights) => `${(100 * Math.max(...weights)).toFixed(0)}%`;
     const sentence =
       `With d_k = ${d}, the largest of ${keys.value} weights is ${largest(rooted.weights)} with the root and ` +
       `${largest(plain.weights)} without. The gradient that gets through without it is ` +
