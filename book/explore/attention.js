@@ -19,6 +19,7 @@ export const TABLE = {
   boat: [0, 1.6, 0.4, 0.3, 0, 0],
   fish: [0, 1.4, 0, 0, 0.9, 0],
   flows: [0, 0.5, 1.5, 0, 0, 0],
+  beside: [0, 0, 0, 1, 0, 0],
   town: [0.3, 0, 0, 1.8, 0, 0],
   pie: [0, 0, 0, 0, 2, 0],
   juice: [0, 0.5, 0, 0, 1.8, 0],
@@ -31,7 +32,7 @@ export const TABLE = {
 
 const AMBIGUOUS = ["bank", "apple"];
 const MOST = 10;
-const EXAMPLES = ["money bank grows", "river bank flows", "the bank by the river pays cash", "apple pie", "apple sells a phone"];
+const EXAMPLES = ["money bank grows", "river bank flows", "the river beside the bank flows", "apple pie", "apple sells a phone"];
 
 /** The words of a text, in lower case. */
 export const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}'-]+/gu) ?? [];

@@ -30,8 +30,8 @@ function average(draws, n) {
 
 mount("scaling", (panel) => {
   const power = panel.slider("Width d_k", { min: 0, max: WIDEST, value: 6, show: (value) => String(2 ** value) });
-  const keys = panel.slider("Number of keys", { min: 2, max: MOST_KEYS, value: 8 });
-  let seed = 4;
+  const keys = panel.slider("Number of keys", { min: 2, max: MOST_KEYS, value: 10 });
+  let seed = 17;
   panel.buttons({ "Draw other vectors": () => (seed += 1) }, "Vectors");
   const swatch = (kind) => svg("rect", { class: `fill ${kind}`, x: 8, y: 1, width: 18, height: 14 });
   const numbers = panel.numbers("entropy with the root", "entropy without", "gradient with the root", "gradient without");
