@@ -61,6 +61,8 @@ $(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer
 	@echo "Building the book."
 	@# A page names the checksums of static files, so a new one means that all pages are written anew.
 	@$(if $(filter book/_static/% book/vendor/% book/extra/%,$?),rm -rf _build/html)
+	@# A new directive means that all pages are read anew; Sphinx does not notice by itself.
+	@$(if $(filter book/_ext/%,$?),rm -rf _build/html _build/.doctrees)
 	@$(BIN)/jupyter-book build --quiet -W --keep-going . >/dev/null
 	@touch $@
 
