@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 from small_class import RIGHT, grade_command, lines, run, write_class
+from small_notebook import RIGHT as RIGHT_PACKAGE
+from small_notebook import prepared
 
-from lab_grader.course.grading.engines import Task, run_on_dask
+from lab_grader.course.grading.engines import Task, grade_task, run_on_dask
 from lab_grader.course.grading.intake import read_submissions
 from lab_grader.course.grading.model import Limits, Submission
 
@@ -49,3 +52,17 @@ def test_a_killed_worker_loses_nothing(cluster: LocalCluster, tmp_path: Path) ->
     graded = {task.submission.student: grades for task, grades in results}
     assert graded.keys() | {first.submission.student} == {f"student-{n:02}" for n in range(12)}
     assert {grade.points for grades in graded.values() for grade in grades} == {2.0}
+
+
+def test_a_notebook_is_graded_as_on_this_machine(cluster: LocalCluster, tmp_path: Path) -> None:
+    limits, cache = {"6.1": Limits(), "6.2": Limits()}, str(tmp_path / ".known")
+    task = Task(
+        Submission("student-01", RIGHT_PACKAGE), tuple(limits), limits, "process", 7, cache,
+        (prepared(tmp_path),),
+    )  # fmt: skip
+    ((_, far),) = run_on_dask([task], cluster.scheduler_address, lambda _: None)
+    near = grade_task(task)
+    assert far[-1].status == "right"
+    assert [dataclasses.replace(g, seconds=0) for g in far] == [
+        dataclasses.replace(g, seconds=0) for g in near
+    ]
