@@ -145,7 +145,7 @@ sad          triste        after   उदास        person
 famous       famoso        after   मशहूर        person
 clever       intelligente  after   होशियार      person
 kind         gentile       after   दयालु        person
-honest       onesto        after   ईमानदार     person
+loyal        fedele        after   वफ़ादार      person animal
 lazy         pigro         after   आलसी        person animal
 brave        coraggioso    after   बहादुर       person animal
 hungry       affamato      after   भूखा         person animal
