@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
-from small_class import HOSTILE, command, run
+from small_class import HOSTILE, a_grade, command, run
 
-from lab_grader.course.grading import reports
+from lab_grader.course.grading import exports, reports
 from lab_grader.course.grading.gradebook import Gradebook
+from lab_grader.course.grading.model import Submission
 
 
 @pytest.fixture
@@ -126,3 +128,39 @@ def test_report_writes_everything_again(out: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert {path: path.read_bytes() for path in out.rglob("*.html")} == before
     assert (out / "results.jsonl").exists()
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[Gradebook]:
+    """A student who began with week 3, and whose notebook of the week differs."""
+    book = Gradebook(tmp_path / "grades")
+    one = Submission("student-01", {})
+    book.receive([one], [])
+    wrong = a_grade("student-01", "3.2", 1.0)
+    grades = [
+        a_grade("student-01", "1.1", 0.0, status="not_started", failed=[]),
+        wrong,
+        dataclasses.replace(wrong, exercise="3.notebook", block="notebook", failed=["cell 5"]),
+    ]
+    book.enter(one, [(grade, "key") for grade in grades])
+    reports.write(book.folder, book)
+    yield book
+    book.close()
+
+
+def test_the_next_step_is_what_is_begun(begun: Gradebook) -> None:
+    text = feedback(begun.folder, "student-01").read_text(encoding="utf-8")
+    assert "Next step:</b> exercise 3.2" in text
+    assert "Not started: 1, for 2 points" in text
+
+
+def test_the_class_is_seen_by_what_somebody_has_begun(begun: Gradebook) -> None:
+    text = (begun.folder / "index.html").read_text(encoding="utf-8")
+    assert "Nobody has begun week 1." in text
+    assert re.findall(r'<button type="button" title="[^"]*">(.*?)</button>', text) == ["3.2", "3 nb"]
+
+
+def test_a_notebook_stands_beside_the_exercises(begun: Gradebook) -> None:
+    assert "cell 5" in feedback(begun.folder, "student-01").read_text(encoding="utf-8")
+    titles = exports.canvas(begun)[0][5:]
+    assert [title.split()[0] for title in titles] == ["1.1", "3.2", "3.notebook"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -73,20 +74,24 @@ def _kind(grade: dict[str, Any]) -> str:
 def _class_facts(
     grades: list[dict[str, Any]], by_student: dict[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    ids = sorted({grade["exercise"] for grade in grades}, key=order)
-    worth = sum({grade["exercise"]: grade["max_points"] for grade in grades}.values())
+    # What nobody has begun says nothing about a class.
+    begun = {grade["exercise"] for grade in grades if grade["status"] != "not_started"}
+    ids = sorted(begun, key=order)
+    points = {grade["exercise"]: grade["max_points"] for grade in grades}
+    worth = sum(points[id] for id in ids)
     totals = {student: sum(g["points"] for g in rows) for student, rows in by_student.items()}
     histogram = [0] * 10
     for total in totals.values():
         histogram[min(9, int(10 * total / worth)) if worth else 0] += 1
     shares: dict[str, list[float]] = {}
     for grade in grades:
-        if grade["max_points"]:
+        if grade["max_points"] and grade["exercise"] in begun:
             shares.setdefault(grade["exercise"], []).append(grade["points"] / grade["max_points"])
     ranked = sorted((sum(own) / len(own), id) for id, own in shares.items())
     return {
         "exercises": [{"id": id, "short": _short(id), "title": title(id)} for id in ids],
         "worth": worth,
+        "untouched": _untouched(sorted(points, key=order), begun),
         "average": sum(totals.values()) / len(totals) if totals else 0.0,
         "isolation": ", ".join(sorted({grade["isolation"] for grade in grades})) or "none",
         "histogram": histogram,
@@ -106,6 +111,16 @@ def _class_facts(
             for student, rows in by_student.items()
         ],
     }
+
+
+def _untouched(ids: list[str], begun: set[str]) -> list[str]:
+    """Name what nobody has begun, whole weeks by their number."""
+    named: list[str] = []
+    for week, own in itertools.groupby(ids, key=lambda id: id.partition(".")[0]):
+        all_ = list(own)
+        left = [id for id in all_ if id not in begun]
+        named += [f"week {week}"] if left == all_ else left
+    return named
 
 
 def _link(id: str) -> str:
@@ -172,10 +187,14 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
                 "code": [] if grade["status"] in ("right", "not_started") else _code(known, grade),
             }
         )
-    first = next((row for row in shown if row["status"] not in ("right", "waiting")), None)
+    # What is begun comes first.
+    open_ = [row for row in shown if row["kind"] in ("wrong", "trouble")]
+    open_ += [row for row in shown if row["status"] == "not_started"]
+    first = open_[0] if open_ else None
     return {
         "student": student,
-        "rows": shown,
+        "rows": [row for row in shown if row["status"] != "not_started"],
+        "not_started": [row for row in shown if row["status"] == "not_started"],
         "total": round(sum(row["points"] for row in shown), 2),
         "worth": sum(row["max_points"] for row in shown),
         "notes": known["notes"],
@@ -223,7 +242,13 @@ def _markdown(page: dict[str, Any]) -> str:
         lines += [f"- [ ] {sentence}" for sentence in row["failed"]]
         lines += [f"- [x] {sentence}" for sentence in row["passed"]]
         lines.append("")
-    return "\n".join(lines)
+    if page["not_started"]:
+        lines += ["## Not started", ""]
+    lines += [
+        f"- {row['exercise']} {row['title']}, {row['max_points']:g} points"
+        for row in page["not_started"]
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _plain(text: str) -> str:
