@@ -9,6 +9,8 @@ from typing import Any
 from lab_grader.exercises import Exercise, catalogue
 
 NOTEBOOK = "notebook"
+# How nbval, in a process of its own, is told of a notebook, and the file in which it tells of cells.
+NOTEBOOK_FACTS, NOTEBOOK_CELLS = "LAB_NOTEBOOK", "cells.jsonl"
 # A status other than these two comes with a sentence that says what happened.
 RIGHT, WRONG = "right", "wrong"
 STATUSES = (

@@ -26,7 +26,14 @@ from lab_grader import codec
 from lab_grader.course.grading import wire
 from lab_grader.course.grading.host import ROOT, Host
 from lab_grader.course.grading.intake import MAGIC
-from lab_grader.course.grading.model import Grade, Limits, Submission, notebook_id
+from lab_grader.course.grading.model import (
+    NOTEBOOK_CELLS,
+    NOTEBOOK_FACTS,
+    Grade,
+    Limits,
+    Submission,
+    notebook_id,
+)
 from lab_grader.course.grading.remote import Line, WorkerLost, printable
 from lab_grader.errors import UserError
 from lab_grader.exercises import TOPICS
@@ -110,7 +117,7 @@ def grade(submission: Submission, notebook: Notebook, grades: list[Grade], host:
     entry = functools.partial(_entry, submission, notebook, host.level)
     if not any(shares.values()):
         started = any(grade.status != "not_started" for grade in own)
-        said = f"The notebook was not run: it shows the exercises of week {notebook.week} at work."
+        said = "The notebook was not run: no exercise that it shows at work has points yet."
         return entry("waiting" if started else "not_started", said)
     start = time.monotonic()
     found, lost = _run(notebook, submission.files, host)
@@ -195,7 +202,7 @@ def _run(
             for listener in listeners:
                 listener.close()  # only the kernel takes calls: where it is gone, nobody does
             why = _validate(folder, line, key, notebook.limits.seconds)
-            return _read(folder / "cells.jsonl", line, why)
+            return _read(folder / NOTEBOOK_CELLS, line, why)
         except WorkerLost as lost:
             return {}, lost
         finally:
@@ -221,7 +228,7 @@ def _validate(folder: Path, line: Line, key: str, seconds: float) -> str:
     words += ["-p", "no:cacheprovider", "--noconftest", "-c", "/dev/null", "--rootdir", "."]
     words += ["--nbval-cell-timeout", str(seconds + 1), "notebook.ipynb"]
     environment = os.environ | {
-        "LAB_NOTEBOOK": json.dumps(facts),
+        NOTEBOOK_FACTS: json.dumps(facts),
         "PYTHONPATH": str(ROOT),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "",

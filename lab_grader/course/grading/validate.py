@@ -22,9 +22,8 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from nbval.kernel import RunningKernel
 
 from lab_grader.course.grading.kernel import CHANNELS
+from lab_grader.course.grading.model import NOTEBOOK_CELLS, NOTEBOOK_FACTS
 
-FACTS = "LAB_NOTEBOOK"
-CELLS = "cells.jsonl"
 _MESSAGE, _ALL = 2**20, 16 * 2**20  # bytes of one message, and of all together
 _MEMORY = 2 * 2**30
 _SHOWN = 200
@@ -40,7 +39,7 @@ class Client(RunningKernel):  # type: ignore[misc]
     language = "python"
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        facts = json.loads(os.environ[FACTS])
+        facts = json.loads(os.environ[NOTEBOOK_FACTS])
         self._end: int = facts["end"]
         self._read = 0
         self._lost: Lost | None = None
@@ -108,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_itemcollected(item: Any) -> None:
     """Let a busy machine be slow."""
-    item.output_timeout = json.loads(os.environ[FACTS])["patience"]
+    item.output_timeout = json.loads(os.environ[NOTEBOOK_FACTS])["patience"]
 
 
 def pytest_sessionfinish() -> None:
@@ -128,7 +127,7 @@ def pytest_runtest_makereport(item: Any, call: pytest.CallInfo[None]) -> None:
         facts["lost"] = str(error)
     elif error is not None:
         facts["said"] = _difference(item)
-    with Path(CELLS).open("a", encoding="utf-8") as file:
+    with Path(NOTEBOOK_CELLS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(facts) + "\n")
 
 
