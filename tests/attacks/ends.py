@@ -33,22 +33,24 @@ def _line():
     return next(thing for thing in found if thing.fileno() >= 0)
 
 
-def _request():
+def _id():
+    """Find out which question the judge waits to have answered."""
     frame = sys._getframe()
     while "request" not in frame.f_locals:
         frame = frame.f_back
-    return frame.f_locals["request"]
+    return frame.f_locals["self"]._id
 
 
-def _frame(header, rest=b"", length=None):
+def _frame(header, rest=b"", length=None, id=None):
     if not isinstance(header, bytes):
         header = json.dumps(header).encode()
-    body = struct.pack("<Q", len(header) if length is None else length) + header + rest
+    length = len(header) if length is None else length
+    body = (id or _id()) + struct.pack("<Q", length) + header + rest
     return struct.pack("<Q", len(body)) + body
 
 
 def _answer(value, rest=b""):
-    facts = {"id": _request()["id"], "value": value, "printed": ""}
+    facts = {"value": value, "printed": ""}
     pairs = [[key, item] for key, item in facts.items()]
     empty = [["gradients", {"dict": []}], ["changed", []]]
     _line().sendall(_frame({"dict": pairs + empty}, rest))
@@ -282,7 +284,7 @@ def says_that_another_exercise_is_missing(scores, dim):
 
 @ends_as("crashed")
 def says_in_its_answer_that_it_passed(scores, dim):
-    _line().sendall(_frame({"dict": [["id", _request()["id"]], ["ok", True], ["failure", None]]}))
+    _line().sendall(_frame({"dict": [["ok", True], ["failure", None]]}))
     return torch.zeros_like(scores)
 
 
@@ -291,7 +293,7 @@ def says_in_its_answer_that_it_passed(scores, dim):
 
 @ends_as("crashed")
 def answers_what_nobody_asked(scores, dim):
-    _line().sendall(_frame({"dict": [["id", "0" * 32], ["value", None], ["printed", ""]]}))
+    _line().sendall(_frame({"dict": [["value", None], ["printed", ""]]}, id=bytes(16)))
     return torch.softmax(scores, dim)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import select
 import time
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from attacking import HERE, PACKAGE, Judged, attack, functions, processes, traces
 
 from lab_grader.course.grading.model import Grade, Limits
-from lab_grader.course.grading.remote import Remote
+from lab_grader.course.grading.remote import Remote, Talk
 from lab_grader.course.grading.sandbox import Sandbox
 from lab_grader.submission import Submission
 
@@ -48,7 +49,7 @@ def neighbour(host: Sandbox, judged: Judged, alone: Grade):
     """A submission whose worker runs while the attack does, and which is graded after it."""
     before = processes(host)
     line = host.line(PACKAGE, Limits(60.0))
-    there = Submission(Remote(line, 60.0))
+    there = Submission(Remote(Talk(line, 60.0)))
     x = torch.randn(2, 5, 6)
     heads = there.attention.split_heads(x, 3)
     yield
@@ -119,11 +120,12 @@ def softmax(scores, dim=-1):
 def test_a_killed_sandbox_is_started_again_and_leaves_no_worker(judged: Judged) -> None:
     with Sandbox("full") as host:
         line = host.line(PACKAGE, Limits())
-        there = Submission(Remote(line, 60.0))
+        there = Submission(Remote(Talk(line, 60.0)))
         there.attention.softmax(torch.zeros(3))
         assert host._process is not None
         first = host._process.pid
         os.kill(first, 9)
+        select.select([line], [], [], 60)  # until the worker is gone too
         with pytest.raises(AssertionError):
             there.attention.softmax(torch.zeros(3))
         assert there.attention.softmax(torch.zeros(2)).tolist() == [0.5, 0.5]

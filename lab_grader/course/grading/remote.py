@@ -64,6 +64,38 @@ class Line(Protocol):
         ...
 
 
+class Talk:
+    """Questions to a worker, each with a deadline, and the messages that answer them."""
+
+    def __init__(self, line: Line, seconds: float) -> None:
+        self._line, self._seconds = line, seconds
+        self._id = b""
+
+    def ask(self, message: bytes) -> None:
+        """Ask something new: from now on the time runs."""
+        self._id = secrets.token_bytes(wire.ID)
+        self._stream = self._line.open(time.monotonic() + self._seconds)
+        self._send(message)
+
+    def tell(self, message: bytes) -> None:
+        """Send a message that belongs to the question."""
+        self._send(message)
+
+    def _send(self, message: bytes) -> None:
+        wire.send_frame(self._stream, self._id + message)
+
+    def hear(self) -> bytes:
+        """Wait for the next message that belongs to the question."""
+        message = wire.receive_frame(self._stream)
+        if message[: wire.ID] != self._id:
+            raise codec.CodecError("an answer that nobody asked for")
+        return message[wire.ID :]
+
+    def drop(self) -> None:
+        """End the worker; the next question goes to another."""
+        self._line.drop()
+
+
 class Lost(failures.Failure):
     """A call that the worker did not survive, or did not finish in time."""
 
@@ -75,8 +107,8 @@ class Lost(failures.Failure):
 class Remote:
     """Runs the code in a worker."""
 
-    def __init__(self, line: Line, seconds: float) -> None:
-        self._line, self._seconds = line, seconds
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
         self._fresh = True
         self._callbacks: list[Callable[..., Any]] = []
         self._kept: list[tuple[list[Tensor], Tensor]] = []
@@ -101,17 +133,16 @@ class Remote:
             "gradients": gradients,
         }
         try:
-            stream = self._line.open(time.monotonic() + self._seconds)
-            answer = self._ask(stream, request)
+            answer = self._ask(request)
             self._fresh = False
             return _reply(answer)
         except WorkerLost as lost:
-            self._line.drop()
+            self._talk.drop()
             raise Lost(lost) from None
         except (failures.Failure, UserError):
             raise
         except Exception as error:  # whatever a stranger's bytes do, they do it to the stranger
-            self._line.drop()
+            self._talk.drop()
             said = f"the answer could not be read: {printable(str(error))[:200]}"
             raise Lost(WorkerLost("crashed", said)) from None
 
@@ -135,18 +166,15 @@ class Remote:
 
         return wire.describe(value, special)
 
-    def _ask(self, stream: wire.Stream, request: dict[str, Any]) -> dict[str, Any]:
-        id = secrets.token_hex(16)
-        wire.send_frame(stream, codec.pack(request | {"id": id}))
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._talk.ask(codec.pack(request))
         for _ in range(_CALLBACKS):
-            answer = codec.unpack(wire.receive_frame(stream), wire.HEADER)
+            answer = codec.unpack(self._talk.hear(), wire.HEADER)
             if not isinstance(answer, dict):
                 raise codec.CodecError("an answer is a dictionary")
             if "callback" in answer:
-                wire.send_frame(stream, codec.pack(self._call_back(answer)))
+                self._talk.tell(codec.pack(self._call_back(answer)))
                 continue
-            if answer.get("id") != id:
-                raise codec.CodecError("an answer that nobody asked for")
             self.printed = printable(answer["printed"])
             return answer
         raise codec.CodecError("too many callbacks")

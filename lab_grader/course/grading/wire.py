@@ -16,6 +16,7 @@ from torch import Tensor
 TAG = "__lab__"
 FRAME = 64 * 2**20
 HEADER = 2**20
+ID = 16  # every message starts with the id of the question that it belongs to
 
 
 class Stream(Protocol):

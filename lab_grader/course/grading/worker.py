@@ -50,37 +50,47 @@ class Worker:
     def __init__(self, stream: wire.Stream) -> None:
         self._stream = stream
         self._code = InProcess()
+        self._id = b""
 
     @staticmethod
     def unpack(stream: wire.Stream, folder: Path) -> None:
         """Receive the learner's files, and write them where Python will import them."""
         package = folder / "lab_transformer"
+        package.mkdir()
         for name, content in codec.unpack(wire.receive_frame(stream)).items():
-            path = (package / name).resolve()
-            assert path.is_relative_to(package.resolve()), name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.numpy().tobytes())
+            path = package / name
+            assert path.parent == package, name
+            path.write_bytes(content.numpy())
 
     def serve(self) -> None:
         """Answer until the judge hangs up."""
-        while True:
-            try:
-                request = codec.unpack(wire.receive_frame(self._stream))
-            except EOFError:
-                return
-            self._reply(request["id"], self._answer(request))
+        with contextlib.suppress(EOFError):
+            while True:
+                self._reply(self._answer(self.hear()))
 
-    def _reply(self, id: str, answer: dict[str, Any]) -> None:
+    def hear(self) -> dict[str, Any]:
+        """Wait for what the judge says next."""
+        message = wire.receive_frame(self._stream)
+        self._id = message[: wire.ID]
+        said: dict[str, Any] = codec.unpack(message[wire.ID :])
+        return said
+
+    def say(self, packed: bytes) -> None:
+        """Send a message to the judge."""
+        wire.send_frame(self._stream, self._id + packed)
+
+    def _reply(self, answer: dict[str, Any]) -> None:
         try:
-            packed = codec.pack(answer | {"id": id})
+            packed = codec.pack(answer)
         except codec.CodecError as error:
-            packed = codec.pack({"id": id, "failure": ["WrongType", str(error), ""], "printed": ""})
-        wire.send_frame(self._stream, packed)
+            packed = codec.pack({"failure": ["WrongType", str(error), ""], "printed": ""})
+        self.say(packed)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["seed"] is not None:
             self._code = InProcess()
-            torch.manual_seed(request["seed"])
+            # Not torch.manual_seed: for devices that are not there it writes down the stack each time.
+            torch.default_generator.manual_seed(request["seed"])
         printed = _Tail()
         answer: dict[str, Any]
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -104,7 +114,7 @@ class Worker:
                 case "handle":
                     return self._code._made[description["number"]]
                 case "callable":
-                    return _Callback(self._stream, description["number"])
+                    return _Callback(self, description["number"])
                 case "generator":
                     generator = torch.Generator()
                     generator.set_state(description["state"])
@@ -132,9 +142,9 @@ class Worker:
 class _Callback(nn.Module):
     """A function that lives with the judge; gradients pass through it."""
 
-    def __init__(self, stream: wire.Stream, number: int) -> None:
+    def __init__(self, worker: Worker, number: int) -> None:
         super().__init__()
-        self._stream, self._number = stream, number
+        self._worker, self._number = worker, number
 
     def forward(self, *args: Any) -> Any:
         if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
@@ -143,8 +153,8 @@ class _Callback(nn.Module):
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         question = {"callback": self._number} | question
-        wire.send_frame(self._stream, codec.pack(question))
-        answer: dict[str, Any] = codec.unpack(wire.receive_frame(self._stream))
+        self._worker.say(codec.pack(question))
+        answer = self._worker.hear()
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer

@@ -1,0 +1,126 @@
+"""What the judge has heard before: the same answers to the same questions need no second judgement.
+
+What a test asks next, and how it ends, follows from the seed and from what it has heard so far. So its
+conversations are kept, and a submission that says, to the last byte, what an earlier one said gets that
+one's result. Whoever says something new is judged by the test itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from lab_grader.course.grading.remote import Line, Talk
+from lab_grader.runner import Property
+
+# What is kept of one test: so many conversations, each of so many messages and bytes at most. A class
+# knows few ways to write a block, and a stranger must not fill the judge's memory.
+_CONVERSATIONS, _MESSAGES, _BYTES = 100, 50, 2**18
+
+# What the judge says: whether that is a new question, and the message.
+Said = tuple[bool, bytes]
+
+
+class Remembered:
+    """The conversations of one test with all submissions so far."""
+
+    def __init__(self) -> None:
+        # What comes next, by a sum of all that was heard before: something to say, or the result.
+        self._next: dict[bytes, Said | Property] = {}
+        self._count = 0
+
+    def judge(self, line: Line, seconds: float, check: Callable[[Talk], Property]) -> Property:
+        """Try a submission: without the test as far as the conversation is known, then with it."""
+        talk = _Conversation(line, seconds)
+        heard = b""
+        while (known := self._next.get(heard)) is not None:
+            if isinstance(known, Property):
+                return known
+            answer = talk.ahead(known)
+            if answer is None:
+                break
+            heard = _sum(heard, answer)
+        try:
+            property = check(talk)
+        except _Deviation:
+            return check(Talk(line, seconds))
+        if not talk.lost:
+            self._keep(talk, property)
+        return property
+
+    def _keep(self, talk: _Conversation, property: Property) -> None:
+        size = sum(len(message) for _, message in talk.said)
+        if self._count == _CONVERSATIONS or len(talk.said) > _MESSAGES or size > _BYTES:
+            return
+        self._count += 1
+        heard = b""
+        for said, answer in zip(talk.said, talk.heard, strict=True):
+            self._next[heard] = said
+            heard = _sum(heard, answer)
+        self._next[heard] = property
+
+
+def _sum(heard: bytes, answer: bytes) -> bytes:
+    return hashlib.blake2b(heard + answer, digest_size=32).digest()
+
+
+class _Deviation(BaseException):
+    """The test says something else than it did before: rounding in the judge itself may do that."""
+
+
+class _Conversation(Talk):
+    """A talk that is written down; what was said ahead of the test is not said again."""
+
+    def __init__(self, line: Line, seconds: float) -> None:
+        super().__init__(line, seconds)
+        self.said: list[Said] = []
+        self.heard: list[bytes] = []
+        self.lost = False
+        self._error: Exception | None = None
+        self._sent = self._given = 0  # how much of it the test has been through
+
+    def ahead(self, said: Said) -> bytes | None:
+        """Say what the test will say, and give what comes back; if that fails, the test will fail."""
+        new, message = said
+        try:
+            (super().ask if new else super().tell)(message)
+            self.said.append(said)
+            self.heard.append(super().hear())
+        except Exception as error:
+            self._error = error
+            return None
+        return self.heard[-1]
+
+    def ask(self, message: bytes) -> None:
+        if self._is_new(True, message):
+            super().ask(message)
+
+    def tell(self, message: bytes) -> None:
+        if self._is_new(False, message):
+            super().tell(message)
+
+    def hear(self) -> bytes:
+        if self._given == len(self.heard):
+            self._fail()
+            self.heard.append(super().hear())
+        self._given += 1
+        return self.heard[self._given - 1]
+
+    def drop(self) -> None:
+        self.lost = True
+        super().drop()
+
+    def _is_new(self, new: bool, message: bytes) -> bool:
+        self._sent += 1
+        if self._sent <= len(self.said):
+            if self.said[self._sent - 1] != (new, message):
+                raise _Deviation
+            return False
+        self._fail()
+        self.said.append((new, message))
+        return True
+
+    def _fail(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error

@@ -1,0 +1,139 @@
+"""The judge does not judge twice what it has heard before, and never takes one answer for another."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lab_grader.course.grading import host, wire
+from lab_grader.course.grading.memory import Remembered
+from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.remote import Remote, Talk, WorkerLost
+from lab_grader.course.grading.worker import SocketStream, Worker
+from lab_grader.runner import Property
+from lab_grader.submission import InProcess, Submission
+
+Code = Callable[..., Any]
+
+
+class Near:
+    """A line to a worker in a thread of this process."""
+
+    def __init__(self, code: Code) -> None:
+        self._ours, theirs = socket.socketpair()
+
+        def serve() -> None:
+            with theirs, contextlib.suppress(OSError):
+                worker = Worker(SocketStream(theirs))
+                worker._code = InProcess(lambda module, name: code)
+                worker.serve()
+
+        threading.Thread(target=serve, daemon=True).start()
+
+    def open(self, deadline: float) -> wire.Stream:
+        return host.DeadlineStream(self._ours, deadline, lambda: WorkerLost("crashed", "it hung up"))
+
+    def limit(self, limits: Limits) -> None:
+        pass
+
+    def drop(self) -> None:
+        self._ours.close()
+
+    close = drop
+
+
+class Asked:
+    """A test that calls twice, the second time with what came back, and counts how often it runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.remembered = Remembered()
+
+    def __call__(self, talk: Talk) -> Property:
+        self.runs += 1
+        remote = Remote(talk)
+        remote._fresh = False  # the worker keeps the code that it was made with
+        function = Submission(remote).loss.block
+        once = function(torch.ones(3))
+        twice = function(once)
+        return Property("it adds up", False, float(twice.sum()) == 12.0, f"it is {twice.tolist()}")
+
+    def judge(self, code: Code) -> Property:
+        line = Near(code)
+        try:
+            return self.remembered.judge(line, 10.0, self)
+        finally:
+            line.close()
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+def test_the_same_answers_need_no_second_judgement(asked: Asked) -> None:
+    first = asked.judge(lambda x: x * 2)
+    second = asked.judge(lambda x: x + x)
+    assert first.ok
+    assert second == first
+    assert asked.runs == 1
+
+
+def test_another_answer_at_the_end_is_judged_by_the_test(asked: Asked) -> None:
+    asked.judge(lambda x: x * 2)
+    wrong = asked.judge(lambda x: x * 2 if x.sum() == 3 else x)
+    assert (wrong.ok, wrong.message) == (False, "it is [2.0, 2.0, 2.0]")
+    assert asked.runs == 2
+
+
+def test_a_different_question_follows_from_a_different_answer(asked: Asked) -> None:
+    asked.judge(lambda x: x * 2)
+    assert asked.judge(lambda x: x * 3).message == "it is [9.0, 9.0, 9.0]"
+    assert asked.judge(lambda x: x * 2).ok
+    assert asked.judge(lambda x: 3 * x).message == "it is [9.0, 9.0, 9.0]"
+    assert asked.runs == 2
+
+
+def test_a_submission_that_is_lost_on_the_way_is_not_taken_for_another(asked: Asked) -> None:
+    asked.judge(lambda x: x * 2)
+    line = Near(lambda x: x * 2)
+    line._ours.shutdown(socket.SHUT_WR)
+    with pytest.raises(AssertionError, match="it hung up"):
+        asked.remembered.judge(line, 10.0, asked)
+    assert asked.judge(lambda x: x * 2).ok
+
+
+def test_a_test_that_asks_something_else_than_before_starts_anew(asked: Asked) -> None:
+    asked.judge(lambda x: x * 2)
+
+    def changed(talk: Talk) -> Property:
+        remote = Remote(talk)
+        remote._fresh = False
+        value = Submission(remote).loss.block(torch.zeros(2))
+        return Property("it keeps zero", False, not value.any(), f"it is {value.tolist()}")
+
+    line = Near(lambda x: x * 5)
+    assert asked.remembered.judge(line, 10.0, changed).message == "it is [0.0, 0.0]"
+    line.close()
+
+
+def test_a_stranger_cannot_fill_the_memory(asked: Asked) -> None:
+    for number in range(150):
+        asked.judge(lambda x, number=number: x * number)
+    assert len(asked.remembered._next) <= 300
+
+
+def test_no_file_is_made_outside_of_the_package(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        host.send_files(SocketStream(ours), {"../outside.py": b"x = 1"})
+        with pytest.raises(AssertionError):
+            Worker.unpack(SocketStream(theirs), tmp_path)
+    assert not (tmp_path / "outside.py").exists()
