@@ -21,6 +21,7 @@ _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_USER, _NEW_PID, _NEW_NET = (
 _CLONE_THREAD = 0x00010000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 0x4000, 1 << 18
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 22, 24, 38
+_MADV_COLLAPSE = 25
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -65,6 +66,18 @@ def _unshare(flags: int) -> None:
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     except OSError as error:
         raise ConfinementError(f"mapping of users: {error.strerror}") from error
+
+
+def use_large_pages() -> None:
+    """Gather this process's memory in large pages where the kernel can: forks have less to copy."""
+    size = 2 * 2**20
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, access, _, _, file, *_ = line.split()
+        if access == "rw-p" and file == "0":
+            start, end = (int(number, 16) for number in place.split("-"))
+            start, end = -(-start // size) * size, end // size * size
+            if start < end:
+                _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_COLLAPSE)
 
 
 def fork_apart() -> int:
