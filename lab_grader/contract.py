@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +117,7 @@ def sizes_exchanged(wanted: list[int | None], got: tuple[int, ...]) -> bool:
     return len(wanted) == len(got) >= 2 and [*got[:-2], got[-1], got[-2]] == list(wanted)
 
 
+@functools.cache
 def _axes(annotation: ast.expr) -> tuple[bool, list[str]] | None:
     """Read ``Float[Tensor, "... query key"]`` as (True, ["query", "key"])."""
     match annotation:

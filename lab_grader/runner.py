@@ -41,6 +41,11 @@ class Test:
         """The test's name as words."""
         return self.name.removeprefix("test_").replace("_", " ")
 
+    @functools.cached_property
+    def wants(self) -> list[str]:
+        """The fixtures it asks for."""
+        return list(inspect.signature(self.function).parameters)
+
 
 @dataclass(frozen=True)
 class Property:
@@ -169,9 +174,7 @@ class Bench:
     def run(self, test: Test, watcher: Watcher | None = None) -> None:
         """Run one test; a property that does not hold raises a Failure."""
         with self.fixtures(test, watcher) as offered:
-            test.function(
-                **{name: offered[name] for name in inspect.signature(test.function).parameters}
-            )
+            test.function(**{name: offered[name] for name in test.wants})
 
 
 def check(test: Test, bench: Bench) -> Property:

@@ -6,6 +6,7 @@ recorded. Where they are not (a learner's workspace), the recording is played ba
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 from collections.abc import Callable
@@ -57,12 +58,16 @@ class Draw:
     """Random inputs for one test: the same seed and test give the same inputs."""
 
     def __init__(self, tape: Tape, seed: int, test: str, device: torch.device) -> None:
-        digest = hashlib.sha256(f"{seed}/{test}".encode()).digest()
-        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+        self._seed = f"{seed}/{test}"
         self._tape = tape
         self._device = device
         self.names: AxisNames = {}
         self._kept: list[Tensor] = []
+
+    @functools.cached_property
+    def _generator(self) -> torch.Generator:
+        digest = hashlib.sha256(self._seed.encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
     def normal(self, *, scale: float = 1.0, dtype: torch.dtype = torch.float32, **axes: int) -> Tensor:
         """Draw standard normal numbers; the keywords name the axes and give their sizes."""
