@@ -34,6 +34,7 @@ def test_results_are_those_of_this_machine(cluster: LocalCluster, tmp_path: Path
         done = run(grade_command(folder, tmp_path / name, *more))
         assert done.returncode == 0, done.stderr
     assert lines(tmp_path / "far") == lines(tmp_path / "near")
+    assert not (tmp_path / "far" / ".known").exists()
 
 
 def test_a_killed_worker_loses_nothing(cluster: LocalCluster, tmp_path: Path) -> None:

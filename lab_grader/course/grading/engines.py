@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import dataclasses
 import functools
 import multiprocessing
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -30,7 +32,7 @@ class Task:
     limits: dict[str, Limits]
     isolation: str
     seed: int
-    cache: str
+    cache: str | None  # a folder on this machine; None for one of the process's own
     notebooks: tuple[Notebook, ...] = ()
 
 
@@ -47,6 +49,14 @@ def _host(isolation: str) -> Any:
     return host
 
 
+@functools.cache
+def _own_cache() -> str:
+    """Make a folder that lasts as long as this process."""
+    folder = tempfile.TemporaryDirectory(prefix="lab-known-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
     from lab_grader.course.grading import judge, notebook
@@ -54,9 +64,10 @@ def grade_task(task: Task) -> list[Grade]:
     host = _host(task.isolation)
     exercises = [catalogue()[id] for id in task.exercises]
     line = host.line(task.submission.files, task.limits[task.exercises[0]])
+    cache = Path(task.cache or _own_cache())
     try:
         grades = judge.grade(
-            task.submission, exercises, line, host.level, task.seed, task.limits, Path(task.cache)
+            task.submission, exercises, line, host.level, task.seed, task.limits, cache
         )
     finally:
         line.close()
@@ -77,7 +88,10 @@ def _end_with_parent() -> None:
 
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
     """Grade on this machine; a process that dies is replaced, and what is left is tried one by one."""
-    context = multiprocessing.get_context("spawn")
+    # Where there is a fork server, torch is imported once for all processes.
+    servers = "forkserver" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if servers else "spawn")
+    context.set_forkserver_preload(["lab_grader.course.grading.judge"])
     waiting = list(tasks)
     alone = False
     while waiting:
@@ -89,7 +103,7 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
             futures = {pool.submit(grade_task, task): task for task in batch}
             try:
                 for future in concurrent.futures.as_completed(futures):
-                    task = futures[future]
+                    task = futures.pop(future)
                     try:
                         result = future.result()
                     except BrokenProcessPool:
@@ -131,7 +145,10 @@ def run_on_dask(
         connected(str(client))
         futures = {
             client.submit(
-                grade_task, task, key=f"lab-{number}-{task.submission.digest[:16]}", pure=False
+                grade_task,
+                dataclasses.replace(task, cache=None),  # the path means nothing on another machine
+                key=f"lab-{number}-{task.submission.digest[:16]}",
+                pure=False,
             ): task
             for number, task in enumerate(tasks)
         }

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from lab_grader.course.grading.intake import stubs
 from lab_grader.course.grading.model import Grade, Refused, Submission, order
 from lab_grader.errors import UserError
 
@@ -70,13 +71,16 @@ class Gradebook:
 
     def receive(self, submissions: Iterable[Submission], refusals: Iterable[Refused]) -> None:
         """Note who handed in what; grades of students who are gone go too."""
+        untouched = stubs()
         with self._base:
             self._base.execute("delete from submissions")
             self._base.execute("delete from refusals")
             for one in submissions:
                 facts = {"source": one.source, "submitted_at": one.submitted_at, "notes": one.notes}
                 package = {
-                    name: content.decode("utf-8", "replace") for name, content in one.files.items()
+                    name: content.decode("utf-8", "replace")
+                    for name, content in one.files.items()
+                    if content != untouched.get(name)
                 }
                 self._base.execute(
                     "insert into submissions values (?, ?, ?, ?)",
@@ -123,11 +127,14 @@ class Gradebook:
 
     def submissions(self) -> dict[str, dict[str, Any]]:
         """Give what is known of every submission, by student."""
-        rows = self._base.execute("select student, facts, package from submissions order by student")
-        return {
-            student: json.loads(facts) | {"package": json.loads(package)}
-            for student, facts, package in rows
-        }
+        rows = self._base.execute("select student, facts from submissions order by student")
+        return {student: json.loads(facts) for student, facts in rows}
+
+    def package(self, student: str) -> dict[str, str]:
+        """Give the files that a student has changed."""
+        row = self._base.execute("select package from submissions where student = ?", (student,))
+        found: dict[str, str] = json.loads(row.fetchone()[0])
+        return found
 
     def refusals(self) -> list[tuple[str, str]]:
         """Give what could not be understood, and why."""

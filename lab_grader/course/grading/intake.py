@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import json
 import re
 import stat
@@ -215,7 +216,6 @@ def understand(tree: Tree) -> tuple[dict[str, bytes], list[str]]:
     modules = _package_files(tree, notes)
     package = stubs() | modules
     if not modules:
-        package = stubs()
         blocks = _blocks(tree, notes)
         if not blocks:
             why = "; ".join(notes) or "no lab_transformer, no module of it, and no exercise cell"
@@ -311,6 +311,11 @@ def _split(text: str) -> Iterator[tuple[Exercise, str]]:
 
 def stubs() -> dict[str, bytes]:
     """Give the package as it is released, with nothing solved."""
+    return dict(_stubs())
+
+
+@functools.cache
+def _stubs() -> dict[str, bytes]:
     return {
         path.name: source.to_stub(path.read_text(encoding="utf-8")).encode("utf-8")
         for path in sorted(package_folder().glob("*.py"))

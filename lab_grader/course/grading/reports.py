@@ -49,8 +49,7 @@ def write(out: Path, book: Gradebook) -> None:
     facts["notes"] = [(s, note) for s, known in submissions.items() for note in known["notes"]]
     replace(out / "index.html", _environment().get_template("index.html").render(facts, css=css))
     for student, rows in by_student.items():
-        known = submissions.get(student, {"package": {}, "notes": []})
-        page = _student_facts(student, rows, known)
+        page = _student_facts(student, rows, submissions[student]["notes"], book.package(student))
         name = out / "feedback" / file_name(student)
         replace(
             name.with_name(name.name + ".html"),
@@ -172,7 +171,9 @@ def _cells(ids: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return cells
 
 
-def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, Any]) -> dict[str, Any]:
+def _student_facts(
+    student: str, rows: list[dict[str, Any]], notes: list[str], package: dict[str, str]
+) -> dict[str, Any]:
     shown = []
     for grade in rows:
         shown.append(
@@ -184,7 +185,7 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
                 "headline": HEADLINES[grade["status"]],
                 "link": _link(grade["exercise"]),
                 "said": grade["diagnosis"]["message"].splitlines() if grade["diagnosis"] else [],
-                "code": [] if grade["status"] in ("right", "not_started") else _code(known, grade),
+                "code": [] if grade["status"] in ("right", "not_started") else _code(package, grade),
             }
         )
     # What is begun comes first.
@@ -197,7 +198,7 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
         "not_started": [row for row in shown if row["status"] == "not_started"],
         "total": round(sum(row["points"] for row in shown), 2),
         "worth": sum(row["max_points"] for row in shown),
-        "notes": known["notes"],
+        "notes": notes,
         "next": None
         if first is None
         else {
@@ -209,12 +210,12 @@ def _student_facts(student: str, rows: list[dict[str, Any]], known: dict[str, An
     }
 
 
-def _code(known: dict[str, Any], grade: dict[str, Any]) -> list[dict[str, Any]]:
+def _code(package: dict[str, str], grade: dict[str, Any]) -> list[dict[str, Any]]:
     """Cut the learner's own block out of what they handed in, and mark the line that went wrong."""
     if is_notebook(grade["exercise"]):
         return []
     exercise = catalogue()[grade["exercise"]]
-    text = known["package"].get(f"{exercise.module}.py", "")
+    text = package.get(f"{exercise.module}.py", "")
     lines = text.splitlines()
     place = re.search(rf"lab_transformer/{exercise.module}\.py, line (\d+)", grade["feedback"])
     wrong = int(place[1]) if place else 0
