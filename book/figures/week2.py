@@ -186,6 +186,10 @@ def draw_dictionary() -> dict[str, float]:
             optimiser.step()
         axes.plot(range(0, 301, 10), curve, color=colour, label=name)
         numbers[f"lookup_{'learned' if learned else 'plain'}"] = curve[-1]
+        if learned:
+            names, contents = (model.views[0] @ model.views[1].T).detach()[:8].split([8, 4], dim=-1)
+            numbers |= {"same_name": names.diag().mean().item(), "any_content": contents.mean().item()}
+            numbers["other_name"] = (names.sum() - names.trace()).item() / 56
     axes.axhline(0.25, color=INK, linewidth=1, linestyle=":")
     axes.text(300, 0.27, "guessing", ha="right", fontsize=9)
     axes.set(xlabel="training steps", ylabel="right answers", ylim=(0, 1.05))
@@ -195,7 +199,7 @@ def draw_dictionary() -> dict[str, float]:
     return numbers
 
 
-def seconds(x: Tensor, repeats: int = 15) -> float:
+def seconds(x: Tensor, repeats: int = 25) -> float:
     """Time one round of attention: the shortest of a few, which other programs disturbed least."""
     times = []
     for _ in range(repeats):
@@ -205,28 +209,32 @@ def seconds(x: Tensor, repeats: int = 15) -> float:
     return min(times)
 
 
+def slope(sizes: list[int], times: list[float]) -> float:
+    """Fit a straight line through the logarithms: the exponent with which the time grows."""
+    x, y = torch.tensor(sizes).log(), torch.tensor(times).log()
+    return (((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()).item()
+
+
 def draw_cost() -> dict[str, float]:
     """Measure the time of one round of attention against the length and against the width."""
-    lengths, widths = [2**power for power in range(5, 12)], [2**power for power in range(6, 13)]
-    by_length = [seconds(torch.ones(n, 512)) for n in lengths]
-    by_width = [seconds(torch.ones(512, d)) for d in widths]
+    lengths, widths = [64, 128, 256, 512, 1024], [128, 256, 512, 1024, 2048, 4096]
+    by_length = [seconds(torch.ones(n, 256)) for n in lengths]
+    by_width = [seconds(torch.ones(256, d)) for d in widths]
     figure, (left, right) = plt.subplots(1, 2, sharey=True)
     for axes, sizes, times, power, name in [
-        (left, lengths, by_length, 2, "words n, at width 512"),
-        (right, widths, by_width, 1, "width d, at 512 words"),
+        (left, lengths, by_length, 2, "words n, at width 256"),
+        (right, widths, by_width, 1, "width d, at 256 words"),
     ]:
         axes.loglog(sizes, [1e3 * t for t in times], "o-", color=GREEN, markersize=4, label="measured")
-        guide = [1e3 * times[-1] * (size / sizes[-1]) ** power for size in sizes]
+        middle = torch.tensor([t / size**power for size, t in zip(sizes, times, strict=True)]).median()
+        guide = [1e3 * middle * size**power for size in sizes]
         axes.loglog(sizes, guide, ":", color=INK, linewidth=1.2, label=f"slope {power}")
         axes.set_xlabel(name)
         axes.grid(visible=True)
-        axes.legend()
+        axes.legend(loc="upper left")
     left.set_ylabel("milliseconds")
     save(figure, "week2-cost")
-    return {
-        "double_n": round(by_length[-1] / by_length[-2], 1),
-        "double_d": round(by_width[-1] / by_width[-2], 1),
-    }
+    return {"slope_n": slope(lengths, by_length), "slope_d": slope(widths, by_width)}
 
 
 def overflow() -> dict[str, float]:
