@@ -1,5 +1,5 @@
 // Week 2: a sentence that the reader types, with toy vectors, and where its words move.
-import { axes, glider, html, mount, short, svg } from "./common.js";
+import { axes, glider, html, mount, set, short, svg } from "./common.js";
 import { cosine, matmul, norm, softmax, subtract, transpose } from "./math.js";
 
 export const FEATURES = ["finance", "water", "change", "place", "food", "technology"];
@@ -107,8 +107,8 @@ mount("attention", (panel) => {
   const arrow = svg("line", { class: "line first" });
   const dot = svg("circle", { class: "fill first", r: 7 });
   const move = glider(([x, y]) => {
-    for (const [name, value] of Object.entries({ x2: x, y2: y })) arrow.setAttribute(name, value);
-    for (const [name, value] of Object.entries({ cx: x, cy: y })) dot.setAttribute(name, value);
+    set(arrow, { x2: x, y2: y });
+    set(dot, { cx: x, cy: y });
   });
 
   const drawMap = (width, before, now, sentence) => {
@@ -133,8 +133,7 @@ mount("attention", (panel) => {
       return [svg("circle", { class: "muted", cx: x, cy: y, r: 3.5 }), svg("text", label, [...names].join(", "))];
     });
     const [x, y] = at(before);
-    arrow.setAttribute("x1", x);
-    arrow.setAttribute("y1", y);
+    set(arrow, { x1: x, y1: y });
     map(
       width, 300, sentence, ...plot.parts, ...labels,
       diamond(...at(kept.vector)), arrow,

@@ -3,8 +3,13 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function fill(element, attributes, children) {
+/** Set attributes of an element. */
+export function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+}
+
+function fill(element, attributes, children) {
+  set(element, attributes);
   element.append(...children);
   return element;
 }
@@ -192,7 +197,7 @@ class Panel {
     const root = svg("svg", { role: "img" });
     parent.append(root);
     return (width, height, label, ...parts) => {
-      fill(root, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": label }, []);
+      set(root, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": label });
       root.replaceChildren(...parts);
     };
   }
