@@ -33,7 +33,7 @@ class Course:
     # Whether notebooks are graded where the command does not say, what each is worth, and its limits.
     notebooks: bool | None = None
     notebook_points: float = 4.0
-    notebook_limits: Limits = field(default_factory=lambda: Limits(120.0, 4 * 2**30))
+    notebook_limits: Limits = field(default_factory=lambda: Limits(240.0, 4 * 2**30))
 
     def limits_of(self, exercise: str) -> Limits:
         """Give the limits of an exercise."""
