@@ -88,7 +88,9 @@ class Translator:
         for _ in range(max(len(pair.target) for pair in pairs) + 1):
             logits, weights = self.model.decode(written, memory, seen)
             written = torch.cat([written, logits[:, -1:].argmax(dim=-1)], dim=1)
-        on_pads = (weights * ~mask[:, None]).sum(dim=-1).mean().item()
+        lengths = torch.tensor([[len(pair.target)] for pair in pairs])
+        writes = torch.arange(weights.shape[-2]) < lengths  # what follows the end is not looked at
+        on_pads = (weights * ~mask[:, None]).sum(dim=-1).mean(dim=(1, 2))[writes].mean().item()
         return [self.target.decode(row) for row in written.tolist()], on_pads
 
     def exact_match(self, pads: int = 0, masked: bool = True) -> tuple[float, float]:
@@ -171,7 +173,8 @@ def choose(translator: Translator) -> list[Pair]:
         crossings = sum(s > u and t < v for (s, t), (u, v) in itertools.product(pair.sure, repeat=2))
         if output == pair.target and crossings:
             by_shape.setdefault((len(pair.source), len(pair.target), crossings), pair)
-    return [by_shape[shape] for shape in sorted(by_shape)][:SENTENCES]
+    shapes = sorted(by_shape)
+    return [by_shape[shapes[i * len(shapes) // SENTENCES]] for i in range(SENTENCES)]
 
 
 @torch.no_grad()
@@ -302,17 +305,19 @@ def draw_heads(translators: dict[str, Translator]) -> None:
         layer_names = [f"layer {layer + 1}" for layer in range(SIZES["n_layers"])]
         axes.set_xticks(range(1, SIZES["n_layers"] + 1), layer_names)
         axes.set(
-            title=f"to {language.capitalize()}", xlim=(0.5, SIZES["n_layers"] + 0.75), ylim=(0, None)
+            title=f"to {language.capitalize()}", xlim=(0.5, SIZES["n_layers"] + 0.75), ylim=(0, 0.8)
         )
-        numbers[f"{language}_error_head_best"] = min(heads)
-        numbers[f"{language}_error_head_worst"] = max(heads)
+        for layer in range(SIZES["n_layers"]):
+            own = heads[layer * SIZES["n_heads"] : (layer + 1) * SIZES["n_heads"]]
+            numbers[f"{language}_error_layer_{layer + 1}_head_best"] = min(own)
+            numbers[f"{language}_error_layer_{layer + 1}_head_worst"] = max(own)
     panels[0].set_ylabel("alignment error rate")
     common.save(figure, "week7-heads")
 
 
 def draw_mask(masked: Translator, unmasked: Translator) -> None:
     """Draw what pads do to the translation of the same sentences, with and without the mask."""
-    pads = [0, 1, 2, 4, 8, 16, 24]
+    pads = [0, 4, 8, 16, 24, 48]
     curves = {
         "with the mask": [masked.exact_match(n) for n in pads],
         "mask forgotten when translating": [masked.exact_match(n, masked=False) for n in pads],
@@ -322,9 +327,9 @@ def draw_mask(masked: Translator, unmasked: Translator) -> None:
     for (name, curve), colour, marker in zip(curves.items(), (BLUE, ORANGE, PINK), "osv", strict=True):
         axes.plot(pads, [right for right, _ in curve], marker=marker, color=colour, label=name)
     axes.set(
-        xlabel="pads added to every sentence", ylabel="translated without a mistake", ylim=(0, 1.03)
+        xlabel="pads added to every sentence", ylabel="translated without a mistake", ylim=(0.75, 1.01)
     )
-    axes.legend(loc="lower left", bbox_to_anchor=(0.3, 0.3))
+    axes.legend(loc="lower left")
     common.save(figure, "week7-mask")
     for key, name in zip(("masked", "forgotten", "never"), curves, strict=True):
         for n, (right, on_pads) in zip(pads, curves[name], strict=True):
