@@ -14,6 +14,7 @@ from small_notebook import CAUSAL, PADDING, RIGHT, STUBS, package, prepared, wri
 from lab_grader.course.grading import notebook
 from lab_grader.course.grading.host import Host
 from lab_grader.course.grading.model import Grade, Limits, Submission
+from lab_grader.course.grading.run import grade
 from lab_grader.course.grading.sandbox import open_host
 
 FIRST = f"cell 4, after exercise 6.1: {CAUSAL}"
@@ -42,10 +43,10 @@ def graded(
 
 
 def test_what_agrees_earns_all_points(host: Host, small: notebook.Notebook) -> None:
-    grade = graded(host, small, RIGHT)
-    assert (grade.exercise, grade.block, grade.status) == ("6.notebook", "notebook", "right")
-    assert (grade.points, grade.max_points) == (4.0, 4.0)
-    assert (grade.passed, grade.failed) == ([FIRST, SECOND], [])
+    found = graded(host, small, RIGHT)
+    assert (found.exercise, found.block, found.status) == ("6.notebook", "notebook", "right")
+    assert (found.points, found.max_points) == (4.0, 4.0)
+    assert (found.passed, found.failed) == ([FIRST, SECOND], [])
 
 
 def test_only_experiments_with_a_stored_output_are_compared(small: notebook.Notebook) -> None:
@@ -53,23 +54,23 @@ def test_only_experiments_with_a_stored_output_are_compared(small: notebook.Note
 
 
 def test_a_cell_that_differs_says_what_each_side_prints(host: Host, small: notebook.Notebook) -> None:
-    grade = graded(host, small, package(FLIPPED), first=0)
-    assert (grade.status, grade.points, grade.failed) == ("wrong", 2.0, [FIRST])
-    assert "[[1, 1], [0, 1]]" in grade.feedback
-    assert "[[1, 0], [1, 1]]" in grade.feedback
+    found = graded(host, small, package(FLIPPED), first=0)
+    assert (found.status, found.points, found.failed) == ("wrong", 2.0, [FIRST])
+    assert "[[1, 1], [0, 1]]" in found.feedback
+    assert "[[1, 0], [1, 1]]" in found.feedback
 
 
 def test_a_cell_waits_for_an_exercise_that_is_not_written(host: Host, small: notebook.Notebook) -> None:
     solved = "def causal_mask(length):\n    return torch.ones(length, length).tril().bool()"
-    grade = graded(host, small, package(solved, STUBS), second=0)
-    assert (grade.points, grade.passed, grade.failed) == (2.0, [FIRST], [SECOND])
-    assert "it waits for exercise 6.2" in grade.feedback
+    found = graded(host, small, package(solved, STUBS), second=0)
+    assert (found.points, found.passed, found.failed) == (2.0, [FIRST], [SECOND])
+    assert "it waits for exercise 6.2" in found.feedback
 
 
 def test_a_cell_earns_the_share_that_its_exercise_earned(host: Host, small: notebook.Notebook) -> None:
-    grade = graded(host, small, RIGHT, first=1, second=0)
-    assert (grade.status, grade.points) == ("wrong", 1.0)
-    assert (grade.passed, grade.failed) == ([FIRST], [SECOND])
+    found = graded(host, small, RIGHT, first=1, second=0)
+    assert (found.status, found.points) == ("wrong", 1.0)
+    assert (found.passed, found.failed) == ([FIRST], [SECOND])
 
 
 @pytest.mark.parametrize(
@@ -79,23 +80,23 @@ def test_nothing_is_run_where_no_exercise_has_points(
     host: Host, small: notebook.Notebook, status: str, own: str
 ) -> None:
     exercises = [a_grade("student-01", "6.1", 0, status=own)]
-    grade = notebook.grade(Submission("student-01", RIGHT), small, exercises, host)
-    assert (grade.status, grade.points, grade.seconds) == (status, 0.0, 0.0)
+    found = notebook.grade(Submission("student-01", RIGHT), small, exercises, host)
+    assert (found.status, found.points, found.seconds) == (status, 0.0, 0.0)
 
 
 def test_an_error_in_a_cell_is_told_and_costs_only_that_cell(
     host: Host, small: notebook.Notebook
 ) -> None:
-    grade = graded(host, small, package("def causal_mask(length):\n    return 1 / 0"))
-    assert (grade.status, grade.passed) == ("wrong", [SECOND])
-    assert "it stops with ZeroDivisionError: division by zero" in grade.feedback
+    found = graded(host, small, package("def causal_mask(length):\n    return 1 / 0"))
+    assert (found.status, found.passed) == ("wrong", [SECOND])
+    assert "it stops with ZeroDivisionError: division by zero" in found.feedback
 
 
 def test_an_endless_loop_keeps_what_came_before_it(host: Host, tmp_path: Path) -> None:
     loop = package("def padding_mask(tokens, pad_id):\n    while True: pass")
-    grade = graded(host, prepared(tmp_path, seconds=3.0), loop)
-    assert (grade.points, grade.passed) == (2.0, [FIRST])
-    assert "took too long" in grade.feedback
+    found = graded(host, prepared(tmp_path, seconds=3.0), loop)
+    assert (found.points, found.passed) == (2.0, [FIRST])
+    assert "took too long" in found.feedback
 
 
 def test_a_process_without_a_sandbox_gives_the_same_grade(host: Host, small: notebook.Notebook) -> None:
@@ -112,20 +113,21 @@ def test_the_notebook_that_is_run_holds_no_exercise(tmp_path: Path, small: noteb
     assert "card" not in small.text
 
 
-def test_a_week_is_graded_with_its_notebook_and_only_once(tmp_path: Path) -> None:
+def test_a_week_is_graded_with_its_notebook_and_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     student = tmp_path / "class" / "student-01" / "lab_transformer"
     student.mkdir(parents=True)
     for name, content in RIGHT.items():
         (student / name).write_bytes(content)
-    words = command("grade", tmp_path / "class", "--out", tmp_path / "grades", "--week", 2, "--seed", 7)
-    done = run(words)
-    assert done.returncode == 0, done.stderr
-    assert [(line["exercise"], line["status"]) for line in lines(tmp_path / "grades")][-1] == (
-        "2.notebook",
-        "right",
-    )
-    assert "2.notebook" in (tmp_path / "grades" / "gradebook.csv").read_text()
-    assert "0 graded now, 1 unchanged" in run(words).stdout
+    small = write(tmp_path)
+    monkeypatch.setattr(notebook, "path_of", lambda week: small)
+    for graded_now in ("1 graded now, 0 unchanged", "0 graded now, 1 unchanged"):
+        grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation="process")
+        assert graded_now in capsys.readouterr().out
+    last = lines(tmp_path / "grades")[-1]
+    assert (last["exercise"], last["status"], last["points"]) == ("6.notebook", "right", 4.0)
+    assert "6.notebook" in (tmp_path / "grades" / "gradebook.csv").read_text()
 
 
 def test_a_notebook_without_its_whole_week_is_refused(tmp_path: Path) -> None:
