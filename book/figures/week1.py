@@ -47,12 +47,12 @@ def draw_path() -> None:
 
 
 def seconds(run: Callable[[], object], repeats: int = 15) -> float:
-    """Time a call: the shortest of a few, which other programs disturbed least."""
+    """Measure the processor time of a call, whatever else runs on the machine: the least of a few."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         run()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
