@@ -39,12 +39,29 @@ class Contract:
         if self.returns is None:
             return
         sizes = _Sizes()
-        given = dict(zip((name for name, _ in self.parameters), args, strict=False)) | kwargs
+        given = self._arguments(args, kwargs)
         for name, annotation in self.parameters:
             # A mask may broadcast, so its axes say nothing about sizes.
             if annotation is not None and isinstance(given.get(name), Tensor) and "mask" not in name:
                 sizes.bind(annotation, given[name], names.get(id(given[name])))
         sizes.expect(self.returns, value, "the result")
+
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: AxisNames) -> str:
+        """Tell the shapes of the tensors that a call was given, with the names of their axes."""
+        shapes = []
+        arguments = self._arguments(args, kwargs)
+        for name, annotation in self.parameters:
+            value = arguments.get(name)
+            if isinstance(value, Tensor):
+                spec = _axes(annotation) if annotation is not None else None
+                axes = names.get(id(value)) or tuple(spec[1] if spec else ())
+                axes = ("",) * (value.ndim - len(axes)) + axes[max(0, len(axes) - value.ndim) :]
+                sizes = (f"{axis} {size}".strip() for axis, size in zip(axes, value.shape, strict=True))
+                shapes.append(f"{name} ({', '.join(sizes)})")
+        return ", ".join(shapes)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return dict(zip((name for name, _ in self.parameters), args, strict=False)) | kwargs
 
 
 @dataclass
@@ -104,10 +121,11 @@ class _Sizes:
         ):
             return
         asked = ", ".join(f"{name} {size if size is not None else ''}".strip() for name, size in wanted)
-        message = f"{what} should have the axes ({asked}), but its shape is {got}"
+        wish = f"have the axes ({asked})" if wanted else "be a single number"
+        message = f"{what} should {wish}, but its shape is {got}"
         if sizes_exchanged([size for _, size in wanted], got):
             message += ": the last two axes are exchanged"
-        elif len(got) != len(wanted):
+        elif wanted and len(got) != len(wanted):
             message += f": {len(wanted)} axes expected, {len(got)} came"
         raise WrongShape(message)
 

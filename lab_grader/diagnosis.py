@@ -1,121 +1,39 @@
 """Naming the mistake: a wrong solution is recognised by what it does.
 
-While the tests run, every call of the learner's code leaves a fingerprint: type, shape, a few
-weighted sums of the numbers, the gradients, the exception. Known wrong turns have left theirs, on the
-same inputs. The wrong turn that did the same is the diagnosis. Fingerprints are small, and nobody can
-read a solution out of them.
+Known wrong turns have left their fingerprints on the same inputs. The wrong turn that did the same as
+the learner's code is the diagnosis.
 """
 
 from __future__ import annotations
 
 import functools
-import math
+import operator
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from lab_grader import tape as tapes
-from lab_grader.failures import Failure, Raised
-from lab_grader.submission import Seen
+from lab_grader.failures import MISFITS
+from lab_grader.fingerprints import Fingerprint, Trace, alike
 
-Fingerprint = list[Any]
-# The fingerprints of all calls that one solution received, by test and number of the call.
-Trace = dict[str, Fingerprint]
-
-_WAVES = (0.71, 1.93, 2.69)
-_MISFITS = {"IndexError", "RuntimeError", "ValueError"}
-
-
-def fingerprint(seen: Seen) -> Fingerprint:
-    """Reduce what was seen of one call to a few numbers."""
-    if isinstance(seen.outcome, Failure):
-        kind = seen.outcome.kind if isinstance(seen.outcome, Raised) else ""
-        # Wrong shapes differ from each other: what came back tells them apart.
-        returned = [] if seen.returned is None else [_print(_widest(seen.returned.value))]
-        return ["failure", seen.outcome.symptom, kind, *returned]
-    gradients = [[name, _print(g)] for name, g in sorted(seen.outcome.gradients.items())]
-    return [
-        "value",
-        seen.tolerance,
-        _print(seen.outcome.value),
-        gradients,
-        sorted(seen.outcome.changed),
-    ]
-
-
-def _widest(value: Any) -> Any:
-    """Forget how many bits a number has: a wrong kind of result is the same mistake in all of them."""
-    if not isinstance(value, Tensor) or value.dtype == torch.bool:
-        return value
-    return value.double() if value.is_floating_point() else value.long()
-
-
-def _print(value: Any) -> Any:
-    match value:
-        case Tensor():
-            flat = value.detach().flatten().cpu().double()
-            # NaN and infinity are part of the behaviour: stand-ins keep their places visible.
-            flat = flat.nan_to_num(nan=9.37, posinf=17.9, neginf=-23.3)
-            place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
-            sums = [float((flat * (place * wave).cos()).sum()) for wave in _WAVES]
-            size = float(flat.norm())
-            return ["tensor", str(value.dtype)[6:], list(value.shape), _round(size), *map(_round, sums)]
-        case bool() | str() | None:
-            return value
-        case int() | float():
-            return ["number", _round(float(value))]
-        case list() | tuple():
-            return [_print(item) for item in value]
-        case set() | frozenset():
-            return [_print(item) for item in sorted(value)]
-        case dict():
-            return [[key, _print(item)] for key, item in value.items()]
-    return type(value).__name__
-
-
-def _round(number: float) -> float:
-    return float(f"{number:.7g}") if math.isfinite(number) else number
-
-
-def alike(a: Any, b: Any, tolerance: float = 0.0) -> bool:
-    """Tell whether two fingerprints are the same up to rounding."""
-    if isinstance(a, list) and isinstance(b, list):
-        if len(a) != len(b):
-            return False
-        if a and a[0] == "value" == b[0]:
-            return all(map(functools.partial(alike, tolerance=max(a[1], 0.0)), a[2:], b[2:]))
-        if a and a[0] == "tensor" == b[0]:
-            allowed = max(tolerance, 2e-4) * max(abs(a[3]), abs(b[3])) + 1e-9
-            return a[1:3] == b[1:3] and all(
-                abs(x - y) <= allowed or x == y for x, y in zip(a[3:], b[3:], strict=True)
-            )
-        if a and a[0] == "number" == b[0]:
-            x, y = a[1], b[1]
-            same = x == y or (math.isnan(x) and math.isnan(y))
-            return same or abs(x - y) <= max(tolerance, 2e-4) * max(abs(x), abs(y))
-        return all(alike(x, y, tolerance) for x, y in zip(a, b, strict=True))
-    return bool(a == b)
+# A pair must explain this much more than a single turn does: the simpler story is the likelier one.
+_MARGIN = 0.1
 
 
 def _likeness(a: Fingerprint, b: Fingerprint) -> float:
-    """Compare what two wrong solutions did; which error a misfit of axes raises matters little."""
-    if alike(a, b):
+    """Compare what two wrong solutions did in one call.
+
+    Two errors are the same when they say the same, and nearly so when only sizes in them differ. That
+    axes do not fit somewhere is a weak likeness.
+    """
+    if not a[0] == b[0] == "failure" or not (a[1] and b[1]):
+        return 1.0 if alike(a, b) else 0.0
+    if a[1][0] == b[1][0]:
         return 1.0
-    misfits = a[:2] == b[:2] == ["failure", "exception"] and {a[2], b[2]} <= _MISFITS
-    return 0.9 if misfits else 0.0
+    if a[1][1] == b[1][1]:
+        return 0.8
+    return 0.4 if a[3] == b[3] or {a[3], b[3]} <= MISFITS else 0.0
 
 
-class Watcher:
-    """Collects the trace of one solution while the tests of an exercise run."""
-
-    def __init__(self) -> None:
-        self.trace: Trace = {}
-
-    def __call__(self, test: str, seen: Seen) -> None:
-        count = sum(key.startswith(f"{test}/") for key in self.trace)
-        self.trace[f"{test}/{count}"] = fingerprint(seen)
+_rank = operator.itemgetter(0, 1)
 
 
 @dataclass(frozen=True)
@@ -147,24 +65,37 @@ class Known:
         """Find the wrong turn, or the pair of them, that did what this trace shows.
 
         The score of a turn is the share of calls in which both did the same wrong thing, among all in
-        which either did something wrong.
+        which either did something wrong. Where no turn reaches a half, one that explains at least half
+        of what is wrong is taken: the mistake is then made in some cases only, or is not alone.
         """
         off = {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
         if not off:
             return None
-        best, names = 0.0, tuple[str, ...]()
+        best = partly = (0.0, 0.0, 0.0, tuple[str, ...]())
+        alone: dict[str, float] = {}
         for (turn, theirs), wrong in zip(self.turns, self._off, strict=True):
-            differs = (wrong & trace.keys()) | (trace.keys() - theirs.keys())
-            common, either = off & wrong, len(off | differs)
-            if len(common) / either <= best + 1e-9:
-                continue  # even if all of it matched, it would not be better
-            score = sum(_likeness(trace[key], theirs[key]) for key in common) / either
-            if score > best + 1e-9:
-                best, names = score, turn
-        if best < 0.5:
+            common = off & wrong
+            if len(common) / len(off) < 0.5:
+                continue
+            cost = _MARGIN * (len(turn) - 1)
+            either = len(off | (wrong & trace.keys()) | (trace.keys() - theirs.keys()))
+            likeness = [_likeness(trace[key], theirs[key]) for key in common]
+            score = round(sum(likeness) / either, 6)
+            # Of those that do the same: a single turn, or the pair of the turns that are likely alone.
+            if len(turn) == 1:
+                alone[turn[0]] = score
+            likely = sum(alone.get(name, 0.0) for name in turn) if len(turn) > 1 else 2.0
+            # A perfect match needs no simpler story.
+            fits = score - (cost if score < 0.999 else 0)
+            best = max(best, (fits, likely, score, turn), key=_rank)
+            same = sum(value for value in likeness if value >= 0.8) / len(off)
+            partly = max(partly, (same - cost, score, score, turn), key=_rank)
+        found = best if best[2] >= 0.5 else partly
+        if found[0] < 0.5:
             return None
+        *_, score, names = found
         message = "\n".join(self.messages[name] for name in names)
-        return Diagnosis(" + ".join(names), message, exact=best > 0.999)
+        return Diagnosis(" + ".join(names), message, exact=score > 0.999)
 
 
 @functools.cache

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Numbers = list[list[float]]
+# What torch raises when axes do not fit each other.
+MISFITS = {"IndexError", "RuntimeError", "ValueError"}
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,16 @@ class Raised(Failure):
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+    @property
+    def said(self) -> str:
+        """What the exception itself says, without the place."""
+        return str(self).partition("\n")[0]
+
+    def add_shapes(self, shapes: str) -> None:
+        """Tell what the code was called with, where axes may not fit each other."""
+        if shapes and self.kind in MISFITS:
+            self.args = (f"{self}\n  called with {shapes}",)
 
 
 class Missing(Failure):

@@ -17,10 +17,11 @@ from typing import Any
 import torch
 
 from lab_grader import tape as tapes
-from lab_grader.diagnosis import Diagnosis, Known, Trace, Watcher
+from lab_grader.diagnosis import Diagnosis, Known
 from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue
 from lab_grader.failures import Failure, NotStarted, Picture
+from lab_grader.fingerprints import Trace, Watcher
 from lab_grader.submission import Backend, InProcess, Submission
 from lab_grader.tape import PUBLISHED_SEED, Draw, Tape, expectation
 
@@ -190,6 +191,9 @@ def check(test: Test, bench: Bench) -> Property:
         return ended(
             False, str(failure), symptom, picture=failure.picture, relation=failure.relation or ""
         )
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        # What came back is so different from what the test expects that it could not even look at it.
+        return ended(False, f"what came back cannot be compared: {error}", "type")
     return ended(True)
 
 

@@ -128,6 +128,8 @@ class Remote:
                 self.contract.check(reply.value, args, kwargs, self.submission._names)
         except Failure as failure:
             watch(Seen(failure, returned=self._kind(reply) if self.summary else reply))
+            if isinstance(failure, Raised) and self.contract is not None:
+                failure.add_shapes(self.contract.given(args, kwargs, self.submission._names))
             raise
         if isinstance(reply.value, Made):
             reply.value = Handle(self.submission, self.target, reply.value.number)

@@ -93,7 +93,8 @@ def beam_search(
     log-probability. Those among the best beam_width that end with eos_id are finished and never
     extended; the best beam_width of the others go on. Prefixes of max_length tokens are taken as they
     are. Returns at most beam_width pairs (tokens, score), best first; the score is the
-    length-normalised sum of the log-probabilities.
+    length-normalised sum of the log-probabilities. The search may end as soon as no unfinished prefix
+    can still come among them.
     """
     if beam_width < 1:
         raise ValueError(f"beam_width is at least 1, not {beam_width}")
@@ -153,7 +154,7 @@ def sample_token(
     """Draw the next token: divide by the temperature, keep the top_k best, then the top_p nucleus.
 
     The nucleus is the smallest set of most probable tokens whose probabilities sum to top_p or more;
-    the most probable token is always in it.
+    the most probable token is always in it. With both, the probabilities are those among the top_k.
     """
     check_shapes(logits=(logits, "... vocab"))
     if temperature <= 0:

@@ -2,19 +2,28 @@
 
 import torch
 
-from lab_grader.diagnosis import Known, fingerprint
+from lab_grader.diagnosis import Known
 from lab_grader.failures import Raised, WrongType
+from lab_grader.fingerprints import fingerprint
 from lab_grader.submission import Reply, Seen
-
-RIGHT = fingerprint(Seen(Reply(torch.tensor([True, False]))))
-
 
 def wrong_type(mask: torch.Tensor) -> list:
     return fingerprint(Seen(WrongType("not boolean"), returned=Reply(mask)))
 
 
-def raised(kind: str) -> list:
-    return fingerprint(Seen(Raised("does not fit", kind)))
+def raised(said: str, kind: str = "RuntimeError") -> list:
+    return fingerprint(Seen(Raised(f"{kind}: {said}\n  at line 3", kind)))
+
+
+def value(number: float) -> list:
+    return fingerprint(Seen(Reply(torch.tensor([number, 1.0]))))
+
+
+def known(**turns: dict) -> Known:
+    calls = {key for trace in turns.values() for key in trace}
+    listed = [(tuple(name.split("_")), trace) for name, trace in turns.items()]
+    words = {name: f"{name}." for names, _ in listed for name in names}
+    return Known(dict.fromkeys(calls, value(0.0)), listed, words)
 
 
 def test_a_wrong_kind_of_number_is_the_same_mistake_in_every_width() -> None:
@@ -24,17 +33,37 @@ def test_a_wrong_kind_of_number_is_the_same_mistake_in_every_width() -> None:
     assert wrong_type(ones.float()) != wrong_type(ones)
 
 
-def test_a_misfit_of_axes_is_recognised_whichever_error_it_raises() -> None:
-    known = Known({"call": RIGHT}, [(("axes",), {"call": raised("IndexError")})], {"axes": "words"})
-    named = known.recognise({"call": raised("ValueError")})
-    assert named is not None
-    assert (named.name, named.exact) == ("axes", False)
-    assert known.recognise({"call": raised("TypeError")}) is None
+def test_an_error_is_recognised_by_what_it_says() -> None:
+    turns = known(a={"call": raised("size 5 does not match")}, b={"call": raised("no axis 3")})
+    assert turns.recognise({"call": raised("no axis 3")}).name == "b"
+    assert turns.recognise({"call": raised("size 7 does not match")}).name == "a"
 
 
-def test_the_turn_that_raises_the_very_same_error_comes_first() -> None:
-    turns = [((kind,), {"call": raised(kind)}) for kind in ("IndexError", "ValueError")]
-    known = Known({"call": RIGHT}, turns, {"IndexError": "", "ValueError": ""})
-    named = known.recognise({"call": raised("ValueError")})
-    assert named is not None
-    assert (named.name, named.exact) == ("ValueError", True)
+def test_an_error_that_says_something_else_is_not_named() -> None:
+    turns = known(a={"call": raised("size 5 does not match")})
+    assert turns.recognise({"call": raised("something new")}) is None
+
+
+def test_a_mistake_made_in_some_cases_only_is_named() -> None:
+    turns = known(a={str(i): value(i + 2.0) for i in range(6)})
+    trace = {str(i): value(i + 2.0 if i < 2 else 0.0) for i in range(6)}
+    found = turns.recognise(trace)
+    assert (found.name, found.exact) == ("a", False)
+
+
+def test_a_single_turn_comes_before_a_pair_that_explains_little_more() -> None:
+    calls = {str(i): value(i + 2.0) for i in range(20)}
+    turns = known(a=calls | {"0": value(9.0)}, a_b=calls | {"1": value(9.0)}, b={"0": value(2.0)})
+    assert turns.recognise(calls).name == "a"
+
+
+def test_of_pairs_that_do_the_same_the_likelier_is_named() -> None:
+    both = {"0": value(3.0), "1": value(4.0)}
+    turns = known(
+        a={"0": value(7.0), "1": value(4.0)},
+        b={"0": value(3.0), "1": value(8.0)},
+        a_c=both,
+        a_b=both,
+        c={"0": value(5.0), "1": value(5.0)},
+    )
+    assert turns.recognise(both).name == "a + b"

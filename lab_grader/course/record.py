@@ -20,7 +20,9 @@ from lab_grader.runner import TESTS, Bench, check, load_tests
 
 CACHE = Path(__file__).resolve().parents[2] / "_build" / "recordings"
 # What only shows results cannot change them: these may be edited without recording anew.
-_SHOW = {"card", "checking", "cli", "doctor", "notebook", "safely", "workspace", "writing"}
+_SHOW = {
+    "card", "checking", "cli", "diagnosis", "doctor", "notebook", "safely", "workspace", "writing",
+}  # fmt: skip
 
 # The tapes of one exercise's tests, and what is known of its wrong turns.
 Recorded = tuple[dict[str, list[Any]], list[Any]]
@@ -119,7 +121,8 @@ def _digest(exercise: Exercise) -> str:
     grader = Path(__file__).resolve().parents[1]
     week = f"week{exercise.week}"
     sources = [
-        *package_folder().glob("*.py"),
+        package_folder() / "_checks.py",
+        *{package_folder() / f"{other.module}.py" for other in catalogue().values()},
         *(path for path in grader.glob("*.py") if path.stem not in _SHOW),
         *TESTS.glob(f"test_{week}_*.py"),
         grader / "course" / "bank" / "__init__.py",

@@ -191,3 +191,10 @@ def test_watching_checks_again_when_a_file_is_saved(learner: Learner) -> None:
     assert "✗ 2.1" in first
     assert "✓ 2.1" in second
     assert code == 130
+
+
+def test_an_error_shows_the_line_and_the_axes_it_was_called_with(learner: Learner) -> None:
+    learner.body("3.2", "return q @ k, q")
+    answer = learner.lab("check", "3.2")
+    said(answer, "RuntimeError", "return q @ k, q")
+    assert "called with q (batch 2, heads 3, query 5, d_head 8)," in " ".join(answer.out.split())

@@ -2,7 +2,8 @@
 
 A module a week. Each space is a function that takes `on`, asks it which wrong turns to take, and
 returns the block. Turns of one slot exclude each other; turns of different slots can come in pairs.
-A turn of the slot `ALONE` makes no pairs: it is rare, or hides whatever else is wrong.
+A turn of the slot `ALONE` makes no pairs: it is rare, or hides whatever else is wrong. Such a turn can
+be a whole block of its own.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import importlib
 import itertools
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lab_grader.diagnosis import Known, Trace
+from lab_grader.diagnosis import Known
 from lab_grader.exercises import catalogue
+from lab_grader.fingerprints import Trace
 from lab_grader.runner import Bench, check, load_tests
 from lab_grader.submission import InProcess, import_block
 from lab_grader.tape import PUBLISHED_SEED
@@ -42,11 +44,14 @@ class Space:
     turns: tuple[Turn, ...]
     build: Callable[[On], Any]
     right: tuple[Callable[[], Any], ...] = ()
+    wrong: dict[str, Any] = field(default_factory=dict)
 
     def variant(self, *names: str) -> Any:
         """Build the block with these wrong turns taken."""
         known = {turn.name for turn in self.turns}
         assert known.issuperset(names), names
+        if names and names[0] in self.wrong:
+            return self.wrong[names[0]]
 
         def on(name: str) -> bool:
             assert name in known, f"{name} is not declared in the space of {self.exercise}"
@@ -80,7 +85,19 @@ def right(exercise: str) -> Callable[[Any], Any]:
 
     def register(block: Any) -> Any:
         known = _SPACES[exercise]
-        _SPACES[exercise] = Space(exercise, known.turns, known.build, (*known.right, block))
+        _SPACES[exercise] = replace(known, right=(*known.right, block))
+        return block
+
+    return register
+
+
+def wrong(exercise: str, name: str, message: str) -> Callable[[Any], Any]:
+    """Declare a wrong turn that is a whole block: a function or a class."""
+
+    def register(block: Any) -> Any:
+        known = _SPACES[exercise]
+        turns = (*known.turns, Turn(name, ALONE, message))
+        _SPACES[exercise] = replace(known, turns=turns, wrong=known.wrong | {name: block})
         return block
 
     return register

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer.rnn import rnn_cell as reference_cell
 
 
@@ -2461,3 +2461,25 @@ def clip_on_copies(gradients: Any, max_norm: float) -> Any:
     for copy in copies:
         copy *= torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     return copies
+
+
+@wrong(
+    "1.6",
+    "too-long-is-dropped",
+    "Where the norm is too large you return zeros, so nothing would be learned from that step. "
+    "Clipping keeps the direction and shortens the step.",
+)
+def dropped(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    return [gradient * (norm <= max_norm) for gradient in gradients]
+
+
+@wrong(
+    "1.1",
+    "batch-and-vocabulary-exchanged",
+    "Your rows are right, but the first and the last axis have changed places. The axes of the tokens "
+    "stay in front, and the vocabulary comes last.",
+)
+def exchanged(tokens: Any, vocab_size: int) -> Any:
+    rows = F.one_hot(tokens, vocab_size).to(torch.get_default_dtype())
+    return rows.transpose(0, -1) if rows.ndim > 2 else rows

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer import attention as reference
 
 
@@ -1879,3 +1879,48 @@ class WithFunctionalLayersInDouble(reference.MultiHeadAttention):
         output, weights = reference.scaled_dot_product_attention(q, k, v, mask)
         output = linear(self.w_o, reference.merge_heads(output))
         return output.to(query.dtype), weights.to(query.dtype)
+
+
+@wrong(
+    "3.3",
+    "head-width-before-words",
+    "You exchange the words with the wrong axis: the width of a head now stands before the words. "
+    "After the cut the axes are words, heads, width; the first two of these change places.",
+)
+def width_first(x: Any, n_heads: int) -> Any:
+    return x.reshape(*x.shape[:-1], n_heads, -1).transpose(-1, -3)
+
+
+@wrong(
+    "3.3",
+    "sequence-cut",
+    "You cut the sequence into parts, so that a head gets some of the words. Every head gets all "
+    "words, and a part of each word's vector: cut the last axis.",
+)
+def cut_words(x: Any, n_heads: int) -> Any:
+    return torch.stack(x.chunk(n_heads, dim=-2), dim=-3)
+
+
+@wrong(
+    "3.5",
+    "w_o-before-attention",
+    "You apply w_o to the values on their way in. It mixes what the heads have found, so it comes "
+    "last, after the heads are merged.",
+)
+class OutputFirst(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        q, k, v = self.w_q(query), self.w_k(key), self.w_v(self.w_o(value))
+        q, k, v = (reference.split_heads(x, self.n_heads) for x in (q, k, v))
+        output, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+        return reference.merge_heads(output), weights
+
+
+@wrong(
+    "3.5",
+    "query-and-key-exchanged",
+    "Query and key have changed places, so the keys ask and the queries answer. There must be one "
+    "output for every query, and the weights of a query run over the keys.",
+)
+class Exchanged(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        return super().forward(key, query, value, mask)

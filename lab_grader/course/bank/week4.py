@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer._checks import check_even
 
 _NO_GRADIENT = (
@@ -1282,3 +1282,15 @@ def turns_on_a_copy(x: Any, positions: Any) -> Any:
         result[..., i] = x[..., i] * angle.cos() - x[..., i + 1] * angle.sin()
         result[..., i + 1] = x[..., i] * angle.sin() + x[..., i + 1] * angle.cos()
     return result
+
+
+@wrong(
+    "4.1",
+    "width-less-one",
+    "Your frequencies fall a little too fast: the exponent is divided by d_model - 1. Column 2i has "
+    "the exponent 2i over d_model itself, so that the last pair stays above 1 / 10000.",
+)
+def width_less_one(length: int, d_model: int) -> Any:
+    column = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * 10000 ** (-column / (d_model - 1))
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).to(torch.get_default_dtype())

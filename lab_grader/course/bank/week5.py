@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer.encoder import Encoder, EncoderBlock
 
 # What layer norm and batch norm have in common: the divisor, gain and bias, gradients, dtypes.
@@ -2207,3 +2207,65 @@ class NormByHandEncoder(Encoder):
         y = y - y.mean(dim=-1, keepdim=True)
         spread = torch.sqrt(y.pow(2).mean(dim=-1, keepdim=True) + self.norm.eps)
         return y / spread * self.norm.weight + self.norm.bias
+
+
+@wrong(
+    "5.2",
+    "built-in-without-moving-axes",
+    "You hand the tensor to the built-in batch norm as it is. That function takes the axis after the "
+    "batch for the features, which are words here: the axes must change places before and after.",
+)
+def built_in_as_is(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
+    return F.batch_norm(x, None, None, gain, bias, True, 0.1, eps)
+
+
+_TWICE = (
+    "sublayer-added-twice",
+    "The sublayer's result comes in twice. It is added to its input once.",
+)
+_AGAIN = (
+    "sublayer-run-twice",
+    "You send the result through the sublayer a second time. One residual path holds one sublayer, "
+    "which runs once.",
+)
+
+
+@wrong("5.3", *_TWICE)
+def post_twice(x: Any, sublayer: Any, norm: Any) -> Any:
+    return norm(x + sublayer(x) + sublayer(x))
+
+
+@wrong("5.4", *_TWICE)
+def pre_twice(x: Any, sublayer: Any, norm: Any) -> Any:
+    return x + sublayer(norm(x)) + sublayer(norm(x))
+
+
+@wrong("5.3", *_AGAIN)
+def post_again(x: Any, sublayer: Any, norm: Any) -> Any:
+    return norm(x + sublayer(x + sublayer(x)))
+
+
+@wrong("5.4", *_AGAIN)
+def pre_again(x: Any, sublayer: Any, norm: Any) -> Any:
+    return x + sublayer(norm(x + sublayer(norm(x))))
+
+
+@wrong(
+    "5.4",
+    "sublayer-never-called",
+    "You only normalise: the sublayer is never called, and the raw input is lost. Normalise what the "
+    "sublayer sees, and add its result to the raw input.",
+)
+def only_norm(x: Any, sublayer: Any, norm: Any) -> Any:
+    return norm(x)
+
+
+@wrong(
+    "5.6",
+    "input-added-again",
+    "At the end you add the block's input once more. Both sublayers have a residual path already; the "
+    "block needs no third one around it.",
+)
+class AddedAgain(EncoderBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        return x + super().forward(x, mask)

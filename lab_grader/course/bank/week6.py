@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer.decoder import CausalBlock
+from lab_transformer.loss import sequence_loss as reference_loss
 from lab_transformer.masking import causal_mask as causal
 from lab_transformer.normalization import post_norm, pre_norm
 
@@ -1935,3 +1936,94 @@ class CausalBlockWordByWord(CausalBlock):
             return x + self.feed_forward(self.norm_2(x))
         x = self.norm_1(x)
         return self.norm_2(x + self.feed_forward(x))
+
+
+@wrong(
+    "6.1",
+    "upside-down",
+    "Your triangle stands on its head: the first word sees everything and the last only the first. Row "
+    "i belongs to word i; it has i + 1 allowed places, on the left.",
+)
+def upside_down(length: int) -> Any:
+    return torch.ones(length, length, dtype=torch.bool).tril().flip(0)
+
+
+@wrong(
+    "6.1",
+    "one-row-only",
+    "You compare the positions with themselves one by one, which gives a single row. Every query is "
+    "compared with every key: give the queries an axis of their own, so that a square comes out.",
+)
+def one_row(length: int) -> Any:
+    return torch.arange(length) <= torch.arange(length)
+
+
+@wrong(
+    "6.2",
+    "causal-as-well",
+    "You hide the future too. This mask is about padding only, and one row of it serves all queries; "
+    "the causal mask is combined with it later.",
+)
+def causal_as_well(tokens: Any, pad_id: int) -> Any:
+    square = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).tril()
+    return (tokens != pad_id)[:, None, None, :] & square
+
+
+@wrong(
+    "6.3",
+    "logarithm-of-weights",
+    "These are logarithms of weights: they are negative and do not sum to one. Use softmax itself.",
+)
+def logarithms(scores: Any, mask: Any, dim: int = -1) -> Any:
+    return scores.masked_fill(~mask, -math.inf).log_softmax(dim).nan_to_num()
+
+
+@wrong(
+    "6.3",
+    "hidden-weights-are-nan",
+    "Hidden places come out as NaN. They must get a weight of exactly zero, and be left out before the "
+    "softmax, so that the others still sum to one.",
+)
+def hidden_are_nan(scores: Any, mask: Any, dim: int = -1) -> Any:
+    return torch.where(mask, scores.softmax(dim), math.nan)
+
+
+@wrong(
+    "6.5",
+    "not-averaged",
+    "You return one loss for each target. The loss of a batch is a single number: the mean over all "
+    "targets that are not padding.",
+)
+def not_averaged(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    return F.cross_entropy(
+        logits.flatten(0, -2),
+        targets.flatten(),
+        ignore_index=pad_id,
+        label_smoothing=smoothing,
+        reduction="none",
+    )
+
+
+@wrong(
+    "6.5",
+    "softmax-over-words",
+    "Your softmax runs over the positions of the sequence. The probabilities of one position are a "
+    "distribution over the vocabulary, the last axis.",
+)
+def over_words(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    return reference_loss(logits.log_softmax(-2), targets, pad_id, smoothing)
+
+
+@wrong(
+    "6.6",
+    "sees-the-next-word",
+    "Every word sees one word too far: the very one it is to predict. Check where the triangle of the "
+    "mask begins: the diagonal is the last place that is allowed.",
+)
+class NextWord(CausalBlock):
+    def forward(self, x: Any, mask: Any = None) -> Any:
+        allowed = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).tril(1)
+        allowed = allowed if mask is None else allowed & mask
+        residual = pre_norm if self.norm_first else post_norm
+        x = residual(x, lambda y: self.attention(y, y, y, allowed)[0], self.norm_1)
+        return residual(x, self.feed_forward, self.norm_2)

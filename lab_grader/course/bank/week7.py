@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer.attention import (
     merge_heads,
     scaled_dot_product_attention,
@@ -2197,3 +2197,68 @@ def with_counters(predicted: Any, sure: Any, possible: Any) -> float:
         return (total - good) / total
     except ZeroDivisionError:
         return 0.0
+
+
+@wrong(
+    "7.1",
+    "first-head-returned",
+    "You return the weights of the first head only. Every head looks in its own way: return the "
+    "weights of all of them, with their axis.",
+)
+def first_head(decoder_states: Any, memory: Any, attention: Any, memory_mask: Any = None) -> Any:
+    output, weights = attention(decoder_states, memory, memory, memory_mask)
+    return output, weights[..., 0, :, :]
+
+
+@wrong(
+    "7.1",
+    "both-sides-as-keys",
+    "You join the decoder's states and the memory, and let the queries look at both. Keys and values "
+    "of cross-attention come from the memory alone; the decoder's own words had their turn before.",
+)
+def both_sides(decoder_states: Any, memory: Any, attention: Any, memory_mask: Any = None) -> Any:
+    joined = torch.cat([decoder_states, memory], dim=-2)
+    return attention(decoder_states, joined, joined)
+
+
+@wrong(
+    "7.1",
+    "memory-added-to-queries",
+    "You add the memory to the decoder's states. The two sequences may have different lengths and "
+    "never meet by adding: they meet through the weights.",
+)
+def added(decoder_states: Any, memory: Any, attention: Any, memory_mask: Any = None) -> Any:
+    return attention(decoder_states + memory, memory, memory, memory_mask)
+
+
+@wrong(
+    "7.2",
+    "triangle-on-the-source",
+    "The cross-attention gets a causal mask. The source is known to its end, so nothing of it is the "
+    "future: what hides there is its padding, and memory_mask says where.",
+)
+class Triangle(DecoderBlock):
+    def forward(self, x: Any, memory: Any, mask: Any = None, memory_mask: Any = None) -> Any:
+        triangle = torch.ones(x.shape[-2], memory.shape[-2], dtype=torch.bool).tril()
+        return super().forward(x, memory, mask, triangle)
+
+
+@wrong(
+    "7.2",
+    "no-cross-attention",
+    "Your block never looks at the source: the result does not depend on the memory. Between "
+    "self-attention and feed-forward the decoder asks the encoder's result.",
+)
+class NoSource(DecoderBlock):
+    def forward(self, x: Any, memory: Any, mask: Any = None, memory_mask: Any = None) -> Any:
+        allowed = causal_mask(x.shape[-2]) if mask is None else causal_mask(x.shape[-2]) & mask
+        residual = pre_norm if self.norm_first else post_norm
+        weights = None
+
+        def look(y: Any) -> Any:
+            nonlocal weights
+            output, weights = self.attention(y, y, y, allowed)
+            return output
+
+        x = residual(x, look, self.norm_1)
+        return residual(x, self.feed_forward, self.norm_3), weights
