@@ -7,6 +7,7 @@ from lab_grader.failures import Raised, WrongType
 from lab_grader.fingerprints import fingerprint
 from lab_grader.submission import Reply, Seen
 
+
 def wrong_type(mask: torch.Tensor) -> list:
     return fingerprint(Seen(WrongType("not boolean"), returned=Reply(mask)))
 
