@@ -10,9 +10,13 @@
 # %load_ext lab_grader
 
 # %%
+import math
+
 import ipywidgets
 import matplotlib.pyplot as plt
 import torch
+from torch import nn
+from torch.nn import functional
 
 from lab_transformer import attention, positional
 
@@ -93,6 +97,17 @@ for position, line in lines.items():
     axes.plot(torch.arange(50) - position, line, label=f"from position {position}")
 axes.set(xlabel="distance", ylabel="dot product")
 _ = axes.legend()
+
+# %% [markdown]
+# A common belief is that positions repeat beyond the base, 10000. Take your table far beyond it and
+# look for the position that is closest to position 0. Neighbours are the scale to compare with.
+
+# %%
+far = positional.sinusoidal_positions(200_000, 128)
+apart = (far - far[0]).norm(dim=-1)
+print(f"position 1 is {apart[1].item():.2f} away from position 0")
+for start in (10_000, 62_832, 150_000):
+    print(f"from {start:7,} on, the closest is {apart[start:].min().item():.1f} away")
 
 # %% [markdown]
 # Turn the knob: a pair of columns and its wave. From which pair on does the wave not come back within
@@ -211,6 +226,101 @@ compare(
 # Without positions every word's result moved along with the word: attention is equivariant. It is the
 # sum over all words that is the same for every order.
 #
+# ### A model that cannot know who came first
+#
+# Six words. A and B are always among them, and the question is which of the two came first. The model
+# is an embedding, your attention of four heads, a mean over the words, and a linear layer.
+#
+# **Predict, run, explain.** After 400 steps of training, how many answers are right without positions?
+# With them?
+
+# %%
+my_prediction = None  # such as ("70%", "90%")
+
+
+# %%
+class Reader(nn.Module):
+    """One layer of attention over words whose places are given in one of several ways."""
+
+    def __init__(self, places, results, words=20, d_model=32, n_heads=4):
+        super().__init__()
+        self.places = places
+        self.word = nn.Embedding(words, d_model)
+        nn.init.normal_(self.word.weight, std=d_model**-0.5)
+        self.attention = attention.MultiHeadAttention(d_model, n_heads)
+        self.out = nn.Linear(d_model, results)
+        self.learned = nn.Parameter(torch.randn(100, d_model) / 2)
+
+    def forward(self, words, mask=None):
+        x = self.word(words)
+        tables = {
+            "waves": lambda: positional.sinusoidal_positions(words.shape[-1], x.shape[-1]),
+            "learned": lambda: self.learned,
+        }
+        nowhere = torch.zeros(words.shape[-1], x.shape[-1])
+        x = positional.add_positions(x, tables.get(self.places, lambda: nowhere)())
+        heads = self.attention
+        q, k, v = (
+            attention.split_heads(w(x), heads.n_heads) for w in (heads.w_q, heads.w_k, heads.w_v)
+        )
+        if self.places == "RoPE":
+            q, k = (positional.rotate(y, torch.arange(words.shape[-1])) for y in (q, k))
+        if self.places == "ALiBi":
+            q, k = with_distance(q, k)
+        output, _ = attention.scaled_dot_product_attention(q, k, v, mask)
+        return self.out(heads.w_o(attention.merge_heads(output)))
+
+
+def six_words(count):
+    """Draw words 0 and 1 and four others in any order, and say whether 0 came before 1."""
+    others = torch.rand(count, 18).argsort(dim=-1)[:, :4] + 2
+    words = torch.cat([torch.tensor([[0, 1]]).expand(count, 2), others], dim=-1)
+    words = words.gather(1, torch.rand(count, 6).argsort(dim=-1))
+    return words, ((words == 0).int().argmax(-1) < (words == 1).int().argmax(-1)).long()
+
+
+def train_order(places, steps=400):
+    """Train a model to say which came first; give its accuracy on new words every 10 steps."""
+    torch.manual_seed(0)
+    model = Reader(places, results=2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    held_out, first = six_words(1000)
+    shares = []
+    for step in range(steps):
+        words, answer = six_words(64)
+        loss = functional.cross_entropy(model(words).mean(dim=1), answer)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 10 == 9:
+            with torch.no_grad():
+                said = model(held_out).mean(dim=1).argmax(-1)
+            shares.append((said == first).float().mean().item())
+    return shares
+
+
+def told(share):
+    """Tell a share coarsely: trained numbers differ a little from machine to machine."""
+    marks = [(0.97, "above 97%"), (0.56, "between 56% and 97%"), (0.44, "at chance, 44% to 56%")]
+    return next((text for mark, text in marks if share > mark), "below 44%")
+
+
+curves = {"with positions": train_order("waves"), "without": train_order("none")}
+compare(my_prediction, {name: told(curve[-1]) for name, curve in curves.items()})
+
+# %%
+# NBVAL_IGNORE_OUTPUT
+# A figure's bytes depend on the fonts of the machine.
+figure, axes = plt.subplots()
+for name, curve in curves.items():
+    axes.plot(range(10, 401, 10), curve, label=name)
+axes.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
+axes.set(xlabel="training step", ylabel="right answers", ylim=(0.3, 1.03))
+_ = axes.legend()
+
+# %% [markdown]
+# Would more layers, more data or more patience help the model without positions? Why not?
+#
 # ## 4.4 Rotary positions
 #
 # Instead of adding a position, turn each query and key by it: every pair of columns of `x`, of shape
@@ -260,8 +370,108 @@ axes.plot(turned @ turned[0])
 _ = axes.set(xlabel="distance", ylabel="score of equal vectors")
 
 # %% [markdown]
+# ### ALiBi is one more column
+#
+# ALiBi lowers the score of query i and key j by slope times (i - j). What depends on i alone does not
+# change a softmax, so it is enough to add slope times j: a column with the position in the keys, and a
+# column of ones in the queries. Your attention from week 3 needs no change.
+
+
+# %%
+def with_distance(q, k):
+    """Lower every score by slope times distance, with one more column."""
+    heads, seq, d_head = q.shape[-3:]
+    slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
+    places = (slopes[:, None] * torch.arange(seq) * math.sqrt(d_head + 1)).expand(k.shape[:-1])
+    # The wider key has a larger root: what was there before keeps its score.
+    q = q * math.sqrt((d_head + 1) / d_head)
+    return torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, places[..., None]], -1)
+
+
+q = torch.zeros(4, 8, 16)  # four heads, eight words, all words alike: only the distance decides
+_, weights = attention.scaled_dot_product_attention(
+    *with_distance(q, q), q, torch.ones(8, 8, dtype=torch.bool).tril()
+)
+for head in range(4):
+    print(f"head {head}, last word looks at:", [f"{w:.2f}" for w in weights[head, -1].tolist()])
+
+# %% [markdown]
+# ### Longer than anything seen
+#
+# Four kinds of positions, two tasks. Training has sequences of 20 words, in which no word looks ahead.
+# Then come places up to 100. The first task asks for the word three places back, the second for the
+# latest of four words that are names.
+#
+# **Predict, run, explain.** Which kind still works at places 80 to 100, for each task? More than one
+# may be right, or none.
+
+# %%
+my_prediction = None  # such as (["waves", "RoPE"], ["ALiBi"])
+
+
+# %%
+def three_back(words):
+    """Ask for the word three places back; -1 where there is none."""
+    return functional.pad(words[:, :-3], (3, 0), value=-1)
+
+
+def latest_name(words):
+    """Ask for the latest of the words 0 to 3; -1 where none has come yet."""
+    place = torch.where(words < 4, torch.arange(words.shape[-1]), -1).cummax(dim=-1).values
+    return torch.where(place >= 0, words.gather(1, place.clamp(min=0)), -1)
+
+
+def train_lengths(places, task, steps=500, trained=20):
+    """Train on sequences of 20 words; give the accuracy at each of 100 places."""
+    torch.manual_seed(0)
+    model = Reader(places, results=20)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    for _ in range(steps):
+        words = torch.randint(20, (48, trained))
+        logits = model(words, torch.ones(trained, trained, dtype=torch.bool).tril())
+        loss = functional.cross_entropy(logits.mT, task(words), ignore_index=-1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    words = torch.randint(20, (200, 100))
+    with torch.no_grad():
+        said = model(words, torch.ones(100, 100, dtype=torch.bool).tril()).argmax(-1)
+    asked = task(words)
+    return ((said == asked) & (asked >= 0)).sum(0)[3:] / (asked >= 0).sum(0)[3:]
+
+
+kinds = ["waves", "learned", "RoPE", "ALiBi"]
+lengths = {
+    task.__name__: {places: train_lengths(places, task) for places in kinds}
+    for task in (three_back, latest_name)
+}
+works = {}
+for task, curves in lengths.items():
+    inside = [places for places in kinds if curves[places][2:17].mean() > 0.9]
+    works[task] = [places for places in kinds if curves[places][77:].mean() > 0.9]
+    print(f"{task}: inside the trained length {', '.join(inside)} work")
+compare(my_prediction, works)
+
+# %%
+# NBVAL_IGNORE_OUTPUT
+# A figure's bytes depend on the fonts of the machine.
+figure, panels = plt.subplots(1, 2, sharey=True, figsize=(6.5, 3))
+for axes, (task, curves) in zip(panels, lengths.items(), strict=True):
+    for places, curve in curves.items():
+        axes.plot(range(3, 100), curve, label=places, linewidth=1)
+    axes.axvspan(0, 20, color="grey", alpha=0.2)
+    axes.set(title=task, xlabel="place")
+panels[0].set_ylabel("right answers")
+_ = panels[0].legend()
+
+# %% [markdown]
+# The fixed matrix of 4.2 would have worked at every place. Twenty words did not force the model to find
+# it: many other matrices fit the same twenty places. ALiBi has nearness built in. It is at home where
+# nearness decides, and lost where the third word back does.
+#
 # ## What you have seen
 #
 # Waves of many speeds make every place unique and every distance a turn. The 2017 paper adds them once,
-# at the bottom; rotation puts them into every score. Attention now knows what stands where. Next week
-# its results are kept in range, layer after layer.
+# at the bottom; rotation puts them into every score. A model without any of it stays at chance, and a
+# model with it still has to be trained on the lengths it will meet. Attention now knows what stands
+# where. Next week its results are kept in range, layer after layer.
