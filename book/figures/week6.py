@@ -76,7 +76,7 @@ class Model(nn.Module):
         return result
 
 
-def train(model: Model, steps: int = 300, shuffled: bool = False) -> list[float]:
+def train(model: Model, steps: int = 200, shuffled: bool = False) -> list[float]:
     """Train with teacher forcing; return the losses."""
     rng = random.Random(0)
     torch.manual_seed(0)
