@@ -1,27 +1,20 @@
-"""The repo as someone meets it who has just cloned it: pins, the served book, its pages."""
+"""The repo as someone meets it who has just cloned it: pins, and the served book."""
 
 import re
 import signal
 import subprocess
 import sys
-import threading
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from lab_grader.course.serve import bind, serve
 from lab_grader.exercises import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 HTML = ROOT / "_build" / "html"
-PAGES = sorted(
-    str(page.relative_to(HTML))
-    for folder in ("book", "notebooks")
-    for page in HTML.glob(f"{folder}/**/*.html")
-)
 
 
 def test_every_requirement_is_pinned_and_the_learners_come_first() -> None:
@@ -63,36 +56,30 @@ def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
         assert process.wait(timeout=10) == 0
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with bind(HTML, 8965) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1360])
-def test_pages_ask_nobody_else_raise_no_error_and_never_scroll_sideways(
-    browser: Browser, address: str, width: int, scheme: str
-) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    trouble: list[str] = []
-    page.on("request", lambda r: r.url.startswith((address, "data:")) or trouble.append(r.url))
-    page.on("response", lambda r: r.status < 400 or trouble.append(f"{r.status} {r.url}"))
-    page.on("console", lambda m: m.type == "error" and trouble.append(m.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    assert PAGES, "the book is not built: run `make book` first"
-    for name in ["index.html", "search.html", *PAGES]:
-        page.goto(address + name, wait_until="networkidle")
-        root = "document.documentElement"
-        if page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"):
-            trouble.append(f"{name} scrolls sideways")
-    page.close()
-    assert trouble == []
+def test_a_page_opens_its_notebook_in_the_jupyterlab_beside_it() -> None:
+    command = [sys.executable, "-m", "lab_grader", "serve", "--port", "8965", "--lab"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        book, lab = (re.search(r"http://[^\s]+[^\s.]", process.stdout.readline()) for _ in range(2))
+        assert book
+        assert lab
+        with urllib.request.urlopen(f"{book.group()}book/03_scaling.html") as page:
+            told = re.search(r'<meta name="lab" content="([^"]+)"', page.read().decode())
+        assert told
+        notebook = told[1].replace("NOTEBOOK", "notebooks/03_scaling.ipynb")
+        with urllib.request.urlopen(notebook) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(lab.group())
 
 
 def test_the_book_has_the_place_that_explains_each_exercise() -> None:
-    page = (HTML / "book" / "api.html").read_text()
-    places = [exercise.page.partition("#")[2] for exercise in catalogue().values()]
-    assert [place for place in places if f'id="{place}"' not in page] == []
+    places = [exercise.page.partition("#") for exercise in catalogue().values()]
+    missing = [
+        f"{page}#{place}"
+        for page, _, place in places
+        if f'id="{place}"' not in (HTML / "book" / page).read_text()
+    ]
+    assert missing == []

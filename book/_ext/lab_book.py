@@ -128,9 +128,9 @@ class Quiz(SphinxDirective):
             nodes.raw("", "</details>", format="html"),
         ]
 
-    def _part(self, text: str, kind: str) -> nodes.Node:
+    def _part(self, text: object, kind: str) -> nodes.Node:
         part = nodes.container(classes=[kind])
-        self.state.nested_parse([text], self.content_offset, part)
+        self.state.nested_parse([str(text)], self.content_offset, part)
         return part
 
 
@@ -153,7 +153,9 @@ class Number(SphinxRole):
 def copy_explorables(app: Sphinx, exception: Exception | None) -> None:
     """Bring the scripts beside the pages; in `html_static_path` they would run on every page."""
     if exception is None and app.builder.format == "html":
-        shutil.copytree(EXPLORE, Path(app.outdir) / "_static" / "explore", dirs_exist_ok=True)
+        folder = Path(app.outdir) / "_static" / "explore"
+        shutil.copytree(EXPLORE, folder, dirs_exist_ok=True)
+        shutil.copy(FIGURES / "drawn" / "translator.json", folder)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -82,6 +82,11 @@ def add_commands(command: Command) -> None:
     serve = command("serve", _serve, "serve the built book on this machine")
     serve.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
     serve.add_argument("--open", action="store_true", help="open the book in a browser")
+    serve.add_argument(
+        "--lab",
+        action="store_true",
+        help="run JupyterLab too; a week's page then opens its notebook there",
+    )
 
 
 def _release(args: argparse.Namespace) -> int:
@@ -154,4 +159,4 @@ def _export(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from lab_grader.course.serve import serve
 
-    return serve(args.port, args.open)
+    return serve(args.port, args.open, lab=args.lab)

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import html
+import io
+import os
+import secrets
+import socket
+import subprocess
 import sys
+import time
 import webbrowser
+from collections.abc import Iterator
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from lab_grader.errors import UserError
+
 HOST = "127.0.0.1"
-BOOK = Path(__file__).resolve().parents[2] / "_build" / "html"
+ROOT = Path(__file__).resolve().parents[2]
+BOOK = ROOT / "_build" / "html"
 PORTS_TRIED = 20
 
 
 class BookHandler(SimpleHTTPRequestHandler):
     """Serves files without a log line for each, and never a stale page after a rebuild."""
+
+    def __init__(self, *args: Any, lab: str | None = None, **kwargs: Any) -> None:
+        self._lab = lab
+        super().__init__(*args, **kwargs)
+
+    def send_head(self) -> Any:
+        """Tell a page where JupyterLab runs, if it does."""
+        path = Path(self.translate_path(self.path))
+        path = path / "index.html" if path.is_dir() and self.path.endswith("/") else path
+        if self._lab is None or path.suffix != ".html" or not path.is_file():
+            return super().send_head()
+        meta = f'<meta name="lab" content="{html.escape(self._lab)}">'
+        page = path.read_bytes().replace(b"</head>", f"{meta}</head>".encode(), 1)
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        return io.BytesIO(page)
 
     def end_headers(self) -> None:
         """Ask the browser to check for a newer page each time."""
@@ -40,9 +71,12 @@ class BookServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def bind(folder: Path, port: int) -> BookServer:
-    """Open a server for `folder` on `port`, or on the next free one after it."""
-    handler = partial(BookHandler, directory=str(folder))
+def bind(folder: Path, port: int, lab: str | None = None) -> BookServer:
+    """Open a server for `folder` on `port`, or on the next free one after it.
+
+    `lab` is the address of a notebook in JupyterLab, with NOTEBOOK in the place of its path.
+    """
+    handler = partial(BookHandler, directory=str(folder), lab=lab)
     for candidate in range(port, min(port + PORTS_TRIED, 65536)):
         try:
             return BookServer((HOST, candidate), handler)
@@ -52,23 +86,68 @@ def bind(folder: Path, port: int) -> BookServer:
     raise OSError(errno.EADDRINUSE, f"no free port from {port} on")
 
 
-def serve(port: int = 8000, open_browser: bool = False, folder: Path = BOOK) -> int:
-    """Serve the book until Ctrl-C; return the exit code."""
+@contextlib.contextmanager
+def jupyterlab(folder: Path) -> Iterator[str]:
+    """Run JupyterLab on a folder; gives the address of its notebooks, and stops it at the end."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    token = secrets.token_urlsafe(24)
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--ServerApp.root_dir={folder}"]
+    command += [f"--ServerApp.ip={HOST}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--ServerApp.allow_root=True")
+    # The token travels in the environment: a command line is for everyone to see.
+    environment = os.environ | {"JUPYTER_TOKEN": token}
+    # Its own session, so that Ctrl-C reaches this process first and JupyterLab is stopped in order.
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _await(process, port)
+        yield f"http://{HOST}:{port}/lab/tree/NOTEBOOK?token={token}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until JupyterLab answers."""
+    while process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise UserError(
+        "JupyterLab ended at once: `jupyter lab` in this folder says why, and "
+        "`pip install -r requirements.txt` brings it"
+    )
+
+
+def serve(port: int = 8000, open_browser: bool = False, folder: Path = BOOK, lab: bool = False) -> int:
+    """Serve the book until Ctrl-C, with JupyterLab beside it if asked for; return the exit code."""
     if not (folder / "index.html").is_file():
         print("The book is not built yet: run `make book` first.", file=sys.stderr)
         return 2
-    try:
-        server = bind(folder, port)
-    except (OSError, OverflowError) as error:
-        print(f"Cannot serve the book ({error}): choose another --port.", file=sys.stderr)
-        return 2
-    with server:
-        address = f"http://{HOST}:{server.server_port}/"
-        print(f"The book is at {address} (Ctrl-C stops).", flush=True)
-        if open_browser:
-            webbrowser.open(address)
+    with jupyterlab(ROOT) if lab else contextlib.nullcontext() as notebooks:
         try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
+            server = bind(folder, port, notebooks)
+        except (OSError, OverflowError) as error:
+            print(f"Cannot serve the book ({error}): choose another --port.", file=sys.stderr)
+            return 2
+        with server:
+            address = f"http://{HOST}:{server.server_port}/"
+            print(f"The book is at {address} (Ctrl-C stops).", flush=True)
+            if notebooks:
+                print(f"JupyterLab is at {notebooks.replace('/tree/NOTEBOOK', '')}.", flush=True)
+            if open_browser:
+                webbrowser.open(address)
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                print()
     return 0
