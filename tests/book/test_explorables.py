@@ -1,8 +1,8 @@
 """The figures that answer to the reader: their arithmetic beside the Python blocks, and their knobs."""
 
+import json
 import math
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,13 @@ import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
-from lab_grader.course.serve import bind
-from lab_transformer import attention, normalization, positional, rnn
+from lab_transformer import attention, decoding, masking, normalization, positional, rnn
 
 HTML = Path(__file__).resolve().parents[2] / "_build" / "html"
-WEEKS = {"gradient": 1, "attention": 2, "scaling": 3, "positions": 4}
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with bind(HTML, 9065) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+WEEKS = {
+    "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
+    "norms": 5, "masking": 6, "translator": 7, "beams": 8,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +172,54 @@ def test_positions_agree_with_the_block(
     same(table, positional.sinusoidal_positions(100, d_model).double())
 
 
+def test_batch_norm_agrees_with_the_block(run: Callable[..., Any]) -> None:
+    x, gain, bias = doubles(7, 5), doubles(5, seed=1), doubles(5, seed=2)
+    counts = [True, True, False, True, False, True, True]
+    values = {"x": x.tolist(), "gain": gain.tolist(), "bias": bias.tolist(), "counts": counts}
+    numbers = run("norms", "m.batchNorm(x, gain, bias, counts)", **values)
+    same(numbers, normalization.batch_norm(x[None], gain, bias, torch.tensor([counts]))[0])
+
+
+def test_softmax_under_a_mask_agrees_with_the_block(run: Callable[..., Any]) -> None:
+    scores, mask = 5 * doubles(6, 7), doubles(6, 7, seed=1) > 0
+    mask[2] = False
+    numbers = run("masking", "m.maskedSoftmax(s, mask)", s=scores.tolist(), mask=mask.tolist())
+    same(numbers, masking.masked_softmax(scores, mask))
+
+
+def test_weights_of_the_translator_agree_with_the_block_and_with_what_was_trained(
+    run: Callable[..., Any],
+) -> None:
+    data = json.loads((HTML / "_static" / "explore" / "translator.json").read_text(encoding="utf-8"))
+    for one in data["sentences"]:
+        q, k, v = (torch.tensor(one[x], dtype=torch.float64) for x in ("queries", "keys", "weights"))
+        found = run("translator", "m.weigh(q, k)", q=one["queries"], k=one["keys"])
+        _, weights = attention.scaled_dot_product_attention(q, k, k)
+        same(found, weights)
+        torch.testing.assert_close(weights, v, rtol=0, atol=1e-4)
+        code = "m.errorRate(m.align(m.average(w)), sure, possible)"
+        rate = run("translator", code, w=found, sure=one["sure"], possible=one["possible"])
+        sure, possible = ({tuple(link) for link in one[kind]} for kind in ("sure", "possible"))
+        links = attention.alignment_from_attention(weights)
+        assert rate == pytest.approx(attention.alignment_error_rate(links, sure, possible))
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.7, 2.0])
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_beam_search_agrees_with_the_block(run: Callable[..., Any], width: int, penalty: float) -> None:
+    found = run(
+        "beams",
+        """({ results: m.beamSearch(m.step, 0, m.WORDS.length - 1, width, 7, penalty).results,
+             table: m.WORDS.map((_, word) => m.step([word]).map(Math.exp)) })""",
+        width=width,
+        penalty=penalty,
+    )
+    table = torch.tensor(found["table"], dtype=torch.float64).log()
+    results = decoding.beam_search(lambda p: table[p[:, -1]], 0, len(table) - 1, width, 7, penalty)
+    assert [tokens for tokens, _ in found["results"]] == [tokens for tokens, _ in results]
+    same([score for _, score in found["results"]], torch.tensor([s for _, s in results]).double())
+
+
 # The knobs
 
 
@@ -272,6 +314,68 @@ def test_base_and_width_change_the_table(figure: Callable[[str], Locator]) -> No
         turn(positions, knob, "ArrowLeft")
         seen.add(image.get_attribute("href"))
     assert len(seen) == 3
+
+
+def test_padding_moves_batch_norm_and_not_layer_norm(figure: Callable[[str], Locator]) -> None:
+    norms = figure("norms")
+    turn(norms, "Rows of padding", "End")
+    assert number(norms, "“old”, batch norm") > 0.5
+    assert number(norms, "“old”, layer norm") == 1
+    norms.get_by_label("Leave padding out").press("Space")
+    assert number(norms, "“old”, batch norm") == 0
+
+
+def test_a_mask_can_be_built_by_keyboard_and_shows_what_leaks(
+    figure: Callable[[str], Locator],
+) -> None:
+    mask = figure("masking")
+    ahead = mask.locator("dl > div").nth(0).locator("dd")
+    expect(ahead).not_to_have_text("0%")
+    mask.get_by_role("button", name="Causal", exact=True).press("Enter")
+    expect(ahead).to_have_text("0%")
+    mask.get_by_label("the may look at cat").press("Space")
+    expect(ahead).not_to_have_text("0%")
+    expect(mask.get_by_role("status")).to_contain_text("a leak")
+
+
+def test_weights_hidden_too_late_no_longer_sum_to_one(figure: Callable[[str], Locator]) -> None:
+    mask = figure("masking")
+    whole = mask.locator("dl > div").nth(2).locator("dd")
+    mask.get_by_role("button", name="Both").click()
+    expect(whole).to_have_text("6 of 6")
+    mask.get_by_label("Hide after the softmax").check()
+    expect(whole).not_to_have_text("6 of 6")
+
+
+def test_a_written_word_shows_where_the_translator_looked(figure: Callable[[str], Locator]) -> None:
+    translator = figure("translator")
+    first = translator.get_by_role("status").inner_text()
+    translator.get_by_role("radio").nth(2).hover()
+    expect(translator.get_by_role("status")).not_to_have_text(first)
+    translator.get_by_label("Language").select_option("Hindi")
+    translator.get_by_role("radio").first.press("ArrowRight")
+    expect(translator.get_by_role("radio").nth(1)).to_be_checked()
+
+
+def test_width_finds_what_greedy_misses_and_the_penalty_prefers_longer_sentences(
+    figure: Callable[[str], Locator],
+) -> None:
+    beams = figure("beams")
+    best = beams.locator("dl > div").nth(0).locator("dd")
+    expect(best).to_have_text("a dog")
+    turn(beams, "Beam width", "Home")
+    expect(best).to_have_text("the dog barks loudly")
+    turn(beams, "Beam width", "End")
+    turn(beams, "Length penalty", "End")
+    expect(best).to_have_text("a dog barks loudly")
+
+
+def test_a_beam_grows_step_by_step(figure: Callable[[str], Locator]) -> None:
+    beams = figure("beams")
+    beams.get_by_role("button", name="From the start").click()
+    before = beams.locator("svg circle").count()
+    beams.get_by_role("button", name="One step").click()
+    assert beams.locator("svg circle").count() > before
 
 
 # The pages
