@@ -59,7 +59,7 @@ class Exercise:
     @property
     def page(self) -> str:
         """The place in the book that explains the block."""
-        return f"api.html#lab_transformer.{self.block}"
+        return f"{self.week:02}_{TOPICS[self.week]}.html#{self.name.lower().replace('_', '-')}"
 
     @property
     def order(self) -> tuple[int, ...]:
