@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -171,15 +172,32 @@ def make_environments() -> None:
         ready.write_text(" ".join(packages))
 
 
-def two_at_a_time(work: Callable[[int], object], numbers: range) -> float:
-    """Do something for each number, two at a time, and give the seconds for one."""
-    start = time.perf_counter()
+class Cost:
+    """What something took: seconds on the clock, and seconds that processors worked for it."""
+
+    def __init__(self) -> None:
+        self.clock, self.work = -time.perf_counter(), -_worked()
+
+    def stop(self) -> Cost:
+        """Stop counting; every process that was started must have ended."""
+        self.clock, self.work = self.clock + time.perf_counter(), self.work + _worked()
+        return self
+
+
+def _worked() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def two_at_a_time(work: Callable[[int], object], numbers: range) -> Cost:
+    """Do something for each number, two at a time."""
+    cost = Cost()
     with ThreadPoolExecutor(CORES) as pool:
         list(pool.map(work, numbers))
-    return (time.perf_counter() - start) / len(numbers)
+    return cost.stop()
 
 
-def pytest(count: int) -> float:
+def pytest(count: int) -> Cost:
     """Grade by a fresh pytest process for each submission."""
     tests = [PREPARE + "from submission import *\n"]
     for function, checks in CHECKS.items():
@@ -212,7 +230,7 @@ def notebook(cells: list[tuple[str, dict[str, object]]]) -> str:
     return json.dumps({"cells": written, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
 
 
-def nbgrader(count: int) -> float:
+def nbgrader(count: int) -> Cost:
     """Grade by `nbgrader autograde`, in two course folders so that no database is waited for."""
 
     def cell(id: str, points: int | None) -> dict[str, object]:
@@ -241,17 +259,15 @@ def nbgrader(count: int) -> float:
         (source / "week3.ipynb").write_text(notebook([(solution, cell("answer", None)), *tests]))
         (course / "nbgrader_config.py").write_text("c = get_config()\n")
         run([program("nbgrader", "nbgrader"), "generate_assignment", "week3"], course)
-    start = time.perf_counter()
-    two_at_a_time(
+    return two_at_a_time(
         lambda half: run(
             [program("nbgrader", "nbgrader"), "autograde", "week3"], WORK / "nbgrader" / str(half)
         ),
         range(CORES),
     )
-    return (time.perf_counter() - start) / count
 
 
-def otter(count: int) -> float:
+def otter(count: int) -> Cost:
     """Grade by `otter run`, one process for each submission."""
     folder = WORK / "otter"
     (folder / "tests").mkdir(parents=True)
@@ -316,8 +332,8 @@ def _peak(process: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
-def ours(count: int) -> tuple[float, float]:
-    """Grade a class of a size by `lab grade`: the seconds in all, and the peak in MB."""
+def ours(count: int) -> tuple[Cost, float]:
+    """Grade a class of a size by `lab grade`: what it took in all, and the judge's peak in MB."""
     folder = WORK / f"class{count}"
     folder.mkdir(parents=True)
     for number in range(count):
@@ -326,15 +342,15 @@ def ours(count: int) -> tuple[float, float]:
         sys.executable, "-m", "lab_grader", "grade", folder, "--out", WORK / f"grades{count}",
         "--exercises", "3.2,3.3,3.4", "--jobs", CORES, "--seed", 7, "--isolation", "full",
     ]  # fmt: skip
-    start = time.perf_counter()
+    cost = Cost()
     process = subprocess.Popen([str(word) for word in words], cwd=ROOT, stdout=subprocess.DEVNULL)
     memory = Memory(process)
     memory.start()
     if process.wait():
         sys.exit(f"lab grade ended with {process.returncode}")
-    seconds = time.perf_counter() - start
+    cost.stop()
     memory.join()
-    return seconds, memory.peak / 1000
+    return cost, memory.peak / 1000
 
 
 def main() -> None:
@@ -348,7 +364,7 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     os.environ |= {"OMP_NUM_THREADS": "1"}
     shutil.rmtree(WORK, ignore_errors=True)
-    theirs: dict[str, float] = {}
+    theirs: dict[str, Cost] = {}
     if chosen.peers:
         BENCH.mkdir(parents=True, exist_ok=True)
         make_environments()
@@ -360,28 +376,27 @@ def main() -> None:
         for name, grade in peers.items():
             say(f"{name}: {chosen.peers} submissions")
             theirs[name] = grade(chosen.peers)
-    found: dict[int, tuple[float, float]] = {}
+            say(f"  {theirs[name].clock:.1f} s, processors {theirs[name].work:.1f} s")
+    found: dict[int, tuple[Cost, float]] = {}
     for size in chosen.sizes:
         say(f"lab grade: {size} submissions")
         found[size] = ours(size)
+        say(f"  {found[size][0].clock:.1f} s, processors {found[size][0].work:.1f} s")
     size = max(n for n in found if n <= max(500, min(found)))
-    own = found[size][0] / size
-    print("\n| grader | seconds a submission | times ours |\n|---|---|---|")
-    print(f"| `lab grade`, full isolation, a class of {size} | {own:.3f} | 1 |")
-    for name, seconds in theirs.items():
-        print(f"| {name} | {seconds:.2f} | {seconds / own:.0f} |")
-    print(
-        "\n| class | seconds | seconds a submission | a second | seconds for each more | judge's peak |"
-    )
-    print("|---|---|---|---|---|---|")
+    own, work = found[size][0].clock / size, found[size][0].work / size
+    print("\n| grader | seconds a submission | times ours | processor seconds | times ours |")
+    print("|---|---|---|---|---|")
+    print(f"| `lab grade`, full isolation, a class of {size} | {own:.3f} | 1 | {work:.3f} | 1 |")
+    for name, cost in theirs.items():
+        seconds, worked = cost.clock / chosen.peers, cost.work / chosen.peers
+        print(f"| {name} | {seconds:.2f} | {seconds / own:.0f} | {worked:.2f} | {worked / work:.0f} |")
+    print("\n| class | seconds | seconds a submission | seconds for each more | judge's peak memory |")
+    print("|---|---|---|---|---|")
     before, start = 0, 0.0
-    for size, (seconds, peak) in found.items():
-        more = (seconds - start) / (size - before) if before else seconds / size
-        print(
-            f"| {size} | {seconds:.1f} | {seconds / size:.3f} | {size / seconds:.1f} | {more:.3f} "
-            f"| {peak:.0f} MB |"
-        )
-        before, start = size, seconds
+    for size, (cost, peak) in found.items():
+        more = (cost.clock - start) / (size - before)
+        print(f"| {size} | {cost.clock:.1f} | {cost.clock / size:.3f} | {more:.3f} | {peak:.0f} MB |")
+        before, start = size, cost.clock
 
 
 if __name__ == "__main__":
