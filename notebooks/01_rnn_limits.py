@@ -199,12 +199,12 @@ my_prediction = None  # such as 2
 # NBVAL_IGNORE_OUTPUT
 # Times differ from machine to machine and from run to run; what must hold is asserted.
 def seconds(run):
-    """Time a call: the shortest of five, which other programs disturbed least."""
+    """Measure the processor time of a call, whatever else the machine does: the least of five."""
     times = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         run()
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     return min(times)
 
 
@@ -221,7 +221,7 @@ axes.loglog(lengths, [1e6 * t for t in product], "o-", label="one product")
 axes.set(xlabel="words", ylabel="microseconds per word")
 _ = axes.legend()
 assert loop[-1] > 3 * product[-1], "a loop was expected to be far slower than one product"
-compare(my_prediction, f"about {loop[-1] / product[-1]:.1g}")
+compare(my_prediction, f"about {loop[-1] / product[-1]:.0f}")
 
 # %% [markdown]
 # The product's time per word falls with the length, because the machine works on many words at once.
@@ -456,8 +456,9 @@ assert min(short.values()) > 0.95, "all three were expected to know the first of
 assert long["your network"] < 0.4, "the recurrent network was expected to guess at 30 words"
 assert long["your network"] < long["LSTM"] + 0.05 < long["attention"], "another order was expected"
 assert first_word["attention"][-1] > 0.95, "attention was expected to know the first of 35 words"
-print("first word of  5: all three know it")
-print("first word of 30: your network guesses, the LSTM is often wrong, attention knows it")
+print("The first word of  5: all three know it.")
+print("The first word of 30: your network guesses,")
+print("                      the LSTM is often wrong, attention knows it.")
 if my_prediction is not None:
     print("you predicted", my_prediction, "for 30 words")
 
