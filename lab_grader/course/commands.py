@@ -42,8 +42,8 @@ def add_commands(command: Command) -> None:
     choice.add_argument("--exercises", default="", metavar="3.1,3.2", help="grade these exercises")
     grade.add_argument(
         "--notebooks", action=argparse.BooleanOptionalAction, default=None,
-        help="run the course's notebooks against each submission, some seconds each (with --week, or "
-        "where the course file has a table [notebook])",
+        help="run the course's notebooks against each submission, seconds to a minute each (with "
+        "--week, or where the course file has a table [notebook])",
     )  # fmt: skip
     grade.add_argument("--jobs", type=int, help="processes on this machine (its cores)")
     grade.add_argument("--engine", choices=["local", "dask"], default="local", help="who does the work")
