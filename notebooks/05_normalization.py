@@ -3,7 +3,9 @@
 #
 # A deep stack works only if its numbers keep a sensible size from the first block to the last. What
 # should a word be measured against: its own features, or the other words of the batch? You build both
-# answers, see padding spoil one of them, and stack attention and feed-forward layers into an encoder.
+# answers, see padding spoil one of them, stack attention and feed-forward layers into an encoder, and
+# watch a deep stack fail at the easiest task there is. [The chapter](../book/05_normalization.md) has
+# the story; here you build it.
 
 # %%
 # %load_ext lab_grader
@@ -13,9 +15,12 @@ import ipywidgets
 import matplotlib.pyplot as plt
 import torch
 
-from lab_transformer import encoder, feedforward, normalization
+from lab_transformer import encoder, feedforward, normalization, positional
 
-plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
+torch.set_num_threads(1)  # sums in one order, so that every run gives the same digits
+plt.rcParams.update(
+    {"figure.figsize": (5.5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True}
+)
 
 
 def compare(predicted, measured):
@@ -57,16 +62,33 @@ def layer_norm(
 
 
 # %% [markdown]
-# Five words with three features. The fifth is the first, a hundred times as long.
+# Five words with four features, the table of the chapter. Every row has a whole mean and a whole
+# standard deviation, so you can check your block by hand: 7, 7, 3, 3 has mean 5 and deviation 2.
 
 # %%
-five = torch.tensor([[1.0, 2, 3], [4, 4, 1], [0, 6, 0], [2, 2, 5], [100, 200, 300]])
-gain, bias = torch.ones(3), torch.zeros(3)
+five = torch.tensor([[10.0, 4, 4, 2], [7, 7, 3, 3], [6, 6, 0, 0], [4, 10, 2, 4], [8, 8, 6, 6]])
+gain, bias = torch.ones(4), torch.zeros(4)
 show(normalization.layer_norm(five, gain, bias))
+
+# %% [markdown]
+# The second, third and fifth row are the same: three different words, one result. Layer norm keeps the
+# pattern of a word and forgets how high and how strong it was.
+#
+# Many hand-written layer norms use `x.std()`, which divides by d - 1. Is that the same?
+
+# %%
+old = five[1]
+print("       yours:", round(normalization.layer_norm(old, gain, bias)[0].item(), 3))
+print("nn.LayerNorm:", round(torch.nn.functional.layer_norm(old, (4,))[0].item(), 3))
+print("     x.std():", round(((old - old.mean()) / old.std())[0].item(), 3))
+quiet = (old - old.mean()) / 1000
+print("the same word a thousand times smaller:", end="")
+show(normalization.layer_norm(quiet, gain, bias)[None])
 
 
 # %% [markdown]
-# The first row and the fifth are the same: layer norm keeps the direction and forgets the length.
+# The last line is not 1, 1, -1, -1: the variance is smaller than eps, so eps, inside the root, holds
+# the numbers back. Where there is nearly nothing, the norm does not make something of it.
 #
 # ## 5.2 Batch norm that does not count padding
 #
@@ -99,12 +121,12 @@ def batch_norm(
 
 
 # %%
-columns = normalization.batch_norm(five[None], gain, bias)[0]
-show(columns)
-print("mean of every column:", [round(abs(number), 2) for number in columns.mean(dim=0).tolist()])
+show(normalization.batch_norm(five[None], gain, bias)[0])
 
 # %% [markdown]
-# One long word pressed the other four together: they are no longer judged on their own.
+# Now the columns have mean 0 and deviation 1, and "cat" (low everywhere) differs from "well" (high).
+# This norm keeps more. But every number depends on the other words, and on what else stands in the
+# batch.
 #
 # **Predict, run, explain.** A sentence of three words stands in a batch beside 100 pads (zeros). The
 # first feature of its first word is normalised with all 103 positions, and again with the mask. By what
@@ -124,14 +146,16 @@ def first_word(pads, masked):
     return normalization.batch_norm(x, torch.ones(2), torch.zeros(2), mask)[0, 0, 0].item()
 
 
-print("pads   counted   masked")
+alone = normalization.layer_norm(sentence, torch.ones(2), torch.zeros(2))[0, 0].item()
+print("pads   counted   masked   layer norm")
 for pads in (0, 3, 10, 100):
-    print(f"{pads:4}   {first_word(pads, False):7.2f}   {first_word(pads, True):6.2f}")
+    print(f"{pads:4}   {first_word(pads, False):7.2f}   {first_word(pads, True):6.2f}   {alone:10.2f}")
 compare(my_prediction, f"{first_word(100, False) / first_word(100, True):.1f}")
 
 # %% [markdown]
-# The sentence did not change, its neighbours did. Turn the knob: how many pads does it take until all
-# three words look alike? (The control needs a running kernel.)
+# The sentence did not change, only the pads beside it. Batch norm reports one fact: "these are not
+# pads." Turn the knob: how many pads does it take until all three words look alike? (The control needs
+# a running kernel.)
 
 # %%
 # NBVAL_IGNORE_OUTPUT
@@ -206,8 +230,20 @@ with torch.no_grad():
 
 
 # %% [markdown]
-# The raw numbers are in the result, small changes on top.
-#
+# The raw numbers are in the result, small changes on top. Twelve sublayers that all give zero:
+
+# %%
+kept, lost = x, x
+with torch.no_grad():
+    for _ in range(12):
+        kept = normalization.pre_norm(kept, torch.zeros_like, norm)
+        lost = norm(lost) + torch.zeros_like(lost)
+    print("pre-norm:", end="")
+    show(kept)
+    print("if the normalised input were added:", end="")
+    show(lost)
+
+# %% [markdown]
 # ## 5.5 The feed-forward layer
 #
 # Attention moves information between words; this layer works on each word alone. It widens `(...,
@@ -245,7 +281,23 @@ before = feedforward.feed_forward(words, w_1, b_1, w_2, b_2)
 after = feedforward.feed_forward(changed, w_1, b_1, w_2, b_2)
 print("word 2 changes; results that change:", (before != after).any(dim=1).nonzero().flatten().tolist())
 twice = feedforward.feed_forward(-words, w_1, b_1, w_2, b_2)
-print("a linear map would give f(-x) = -f(x):", torch.allclose(twice, -before))
+print("a linear map gives f(-x) = -f(x); does this one?", torch.allclose(twice, -before))
+
+# %% [markdown]
+# The layer can be read as a memory: column i of `w_1` is a key, row i of `w_2` its value, and the
+# result is the sum of the values whose keys match. Attention over parameters, with ReLU instead of
+# softmax.
+
+# %%
+matches = torch.relu(words[0] @ w_1 + b_1)
+memory = sum(matches[i] * w_2[i] for i in range(16)) + b_2
+print("keys that match word 0:", matches.nonzero().flatten().tolist())
+print("the sum of their values is the layer's result:", torch.allclose(memory, before[0], atol=1e-4))
+print("smallest number in the result:", round(before.min().item(), 1))
+
+# %% [markdown]
+# Negative numbers, no sum of one: this is not a distribution over words. It is a change to be added to
+# the path; probabilities come once, at the very top of the model.
 
 
 # %% [markdown]
@@ -371,6 +423,27 @@ for name in sizes:
 compare(my_prediction, round(sizes["pre-norm"][-1], 1))
 
 # %% [markdown]
+# And without? Leave the norms out, or the residual path too, with the same weights.
+
+
+# %%
+def size_without_norm(model, path):
+    """Follow the size through the bare sublayers, with or without the residual path around them."""
+    state = x
+    with torch.no_grad():
+        for block in model.blocks:
+            for sublayer in (lambda y, a=block.attention: a(y, y, y)[0], block.feed_forward):
+                state = state + sublayer(state) if path else sublayer(state)
+    return state.std().item()
+
+
+print("residual path, no norm:", round(size_without_norm(fresh(True), path=True)))
+print("neither path nor norm: ", round(size_without_norm(fresh(True), path=False), 1))
+
+# %% [markdown]
+# A path alone grows by a factor in every block. Bare sublayers forget what came in: what is left at the
+# end is mostly the biases.
+#
 # And the gradients, block by block, at the first step of training:
 
 
@@ -395,13 +468,90 @@ axes.set(xlabel="block", ylabel="gradient norm", ylim=(0, None))
 _ = axes.legend()
 
 # %% [markdown]
-# With post-norm the last block's gradient is nearly three times that of pre-norm: the first steps there
-# must be small, and that is what a warm-up of the learning rate is for. Pre-norm's path grows with
-# depth, so each later block weighs less in the sum, and its gradients are gentler. Easier to train does
-# not mean better in the end: both are still in use.
+# With post-norm the last block's gradient is nearly three times that of pre-norm. Pre-norm's path grows
+# with depth, so each later block weighs less in the sum, and its gradients are gentler.
+#
+# ## Warm-up
+#
+# What do large gradients at the top do? We give a stack of twelve blocks the easiest task there is:
+# eight digits come in, and the same eight digits must come out. Guessing costs log 10 = 2.3 a digit. A
+# warm-up of n steps raises the learning rate from zero to its full value over the first n steps.
+#
+# **Predict, run, explain.** Post-norm without warm-up, post-norm with 80 steps of it, pre-norm without:
+# which of the three have learned to repeat a digit after 160 steps?
+
+# %%
+my_prediction = None  # a list of names, such as ["pre-norm"]
+
+
+# %%
+def train(norm_first, warmup, steps=160, rate=2e-3):
+    """Teach a fresh stack to repeat digits; give the losses, and how its words differ."""
+    stack = fresh(norm_first)
+    embedding, output = torch.nn.Embedding(10, 32), torch.nn.Linear(32, 10)
+    torch.nn.init.normal_(embedding.weight, std=32**-0.5)
+    positions = positional.sinusoidal_positions(8, 32)
+    model = torch.nn.ModuleList([stack, embedding, output])
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    losses = []
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min(1.0, (step + 1) / warmup)
+        digits = torch.randint(0, 10, (16, 8))
+        logits = output(stack(positional.add_positions(embedding(digits), positions)))
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), digits.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    with torch.no_grad():
+        states = stack(positional.add_positions(embedding(torch.randint(0, 10, (200, 8))), positions))
+        within = (states - states.mean(dim=1, keepdim=True)).square().mean()
+        overall = (states - states.mean(dim=(0, 1))).square().mean()
+    return losses, (within / overall).item()
+
+
+runs = {
+    "post-norm": train(norm_first=False, warmup=1),
+    "post-norm, warm-up": train(norm_first=False, warmup=80),
+    "pre-norm": train(norm_first=True, warmup=1),
+}
+
+# %%
+end = {name: sum(losses[-10:]) / 10 for name, (losses, _) in runs.items()}
+learned = [name for name in runs if end[name] < 1.0]
+compare(my_prediction, learned)
+print("post-norm without warm-up has learned next to nothing:", end["post-norm"] > 2.0)
+
+# %%
+# NBVAL_IGNORE_OUTPUT
+# A figure's bytes depend on the fonts of the machine.
+_, axes = plt.subplots()
+for name, (losses, _) in runs.items():
+    axes.plot(losses, label=name)
+axes.axhline(2.303, color="gray", linestyle=":", label="guessing")
+axes.set(xlabel="training step", ylabel="loss", ylim=(0, 3.2))
+_ = axes.legend()
+
+# %% [markdown]
+# The failed run is not slow. What happened to it? Take the variance of a stack's output, and ask which
+# share of it lies between the words of one sentence.
+
+# %%
+for name, (_, share) in runs.items():
+    kind = "nothing" if share < 0.001 else "most of it" if share > 0.5 else "some"
+    print(f"{name:>18}, share of the variance within a sentence: {kind}")
+
+# %% [markdown]
+# The failed stack gives the same vector for all eight digits of a sentence. Attention in twelve fresh
+# blocks averages the words until they hardly differ, and the first large steps, in random directions,
+# wipe out what difference was left. Small first steps prevent that; so does a free path. Easier to
+# train does not mean better in the end: with two blocks both end at the same loss, as the chapter
+# shows.
 #
 # ## What you have seen
 #
 # Layer norm asks no other word, so padding and batch cannot disturb it. A residual path carries the raw
-# input, and where the norm stands decides how large the numbers and the gradients become. Attention and
-# feed-forward between such paths are the encoder. Next week: what a model that writes may not see.
+# input, and where the norm stands decides how large the numbers and the gradients become, and whether
+# the start must be gentle. Attention and feed-forward between such paths are the encoder. Next week:
+# what a model that writes may not see.
