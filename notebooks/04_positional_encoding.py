@@ -311,8 +311,9 @@ compare(my_prediction, {name: told(curve[-1]) for name, curve in curves.items()}
 # %%
 # NBVAL_IGNORE_OUTPUT
 # A figure's bytes depend on the fonts of the machine.
+drawn = curves.items()
 figure, axes = plt.subplots()
-for name, curve in curves.items():
+for name, curve in drawn:
     axes.plot(range(10, 401, 10), curve, label=name)
 axes.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
 axes.set(xlabel="training step", ylabel="right answers", ylim=(0.3, 1.03))
@@ -455,8 +456,9 @@ compare(my_prediction, works)
 # %%
 # NBVAL_IGNORE_OUTPUT
 # A figure's bytes depend on the fonts of the machine.
+drawn = lengths.items()
 figure, panels = plt.subplots(1, 2, sharey=True, figsize=(6.5, 3))
-for axes, (task, curves) in zip(panels, lengths.items(), strict=True):
+for axes, (task, curves) in zip(panels, drawn, strict=True):
     for places, curve in curves.items():
         axes.plot(range(3, 100), curve, label=places, linewidth=1)
     axes.axvspan(0, 20, color="grey", alpha=0.2)
