@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 1: What recurrence cannot do
+# # Notebook 1: What recurrence cannot do
 #
 # A recurrent network reads a sentence word by word and keeps one state. How much of the first word is
 # still in that state when the last one has been read? You build the network, measure the answer with

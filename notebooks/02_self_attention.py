@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 2: From static to contextual vectors
+# # Notebook 2: From static to contextual vectors
 #
 # A table of embeddings gives "bank" one vector, whether money or a river stands beside it. How can a
 # word's vector come to depend on its neighbours? You build the plainest answer, a weighted sum with

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 3: Why divide by a root, and many heads
+# # Notebook 3: The root of d_k, and many heads
 #
 # A dot product of long vectors is a large number, and softmax answers large numbers by looking at one
 # word only. By what must the scores be divided so that the width of the vectors does not matter? You

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 4: Giving order to a set
+# # Notebook 4: Giving order to a set
 #
 # Attention sees a set of words: "dog bites man" and "man bites dog" are the same to it. What can be
 # added to a word's vector so that its place is known, for any length, and so that distances are easy to

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 5: Norms, residuals and the encoder block
+# # Notebook 5: Norms, residuals, the encoder block
 #
 # A deep stack works only if its numbers keep a sensible size from the first block to the last. What
 # should a word be measured against: its own features, or the other words of the batch? You build both

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 6: Not looking ahead
+# # Notebook 6: Not looking ahead
 #
 # In training the whole target sentence lies on the table; when the model writes, the next word does not
 # exist yet. How can it learn from all positions at once without copying the answer? You build the masks

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 7: Two sequences meet
+# # Notebook 7: Two sequences meet
 #
 # A translator writes one sentence while it looks at another, of another length and in another order.
 # How does a word of the output find the words of the source that it needs? You build the attention

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Week 8: Choosing words
+# # Notebook 8: Choosing words
 #
 # A trained model gives probabilities for the next word, never a sentence. How does one choose, word
 # after word, and is the best word at each step the way to the best sentence? You build greedy search,
