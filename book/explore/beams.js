@@ -82,7 +82,7 @@ mount("beams", (panel) => {
     const settle = (node) => {
       node.children.sort((a, b) => a.tokens.at(-1) - b.tokens.at(-1)).forEach(settle);
       const [first, last] = [node.children[0], node.children.at(-1)];
-      node.y = first ? (first.y + last.y) / 2 : 30 + 38 * lines++;
+      node.y = first ? (first.y + last.y) / 2 : 30 + 48 * lines++;
     };
     settle(nodes.values().next().value);
     const wide = Math.max(room, 660);
@@ -102,7 +102,7 @@ mount("beams", (panel) => {
       parts.push(
         svg("circle", { class: kind, cx: x(node), cy: node.y, r: node.kept ? 6 : 4 }),
         svg("text", { class: node.kept ? "strong" : "muted", x: x(node), y: node.y - 10, "text-anchor": "middle" }, word),
-        svg("text", { class: "tick", x: x(node), y: node.y + 19, "text-anchor": "middle" }, node.tokens.length > 1 ? percent(node.total) : ""),
+        svg("text", { class: "tick", x: x(node), y: node.y + 18, "text-anchor": "middle" }, node.tokens.length > 1 ? percent(node.total) : ""),
       );
     }
     const [best, score] = results[0];
@@ -111,7 +111,7 @@ mount("beams", (panel) => {
       `With width ${width.value} and penalty ${penalty.value.toFixed(1)}, the best sentence is “${spell(best)}” with ` +
       `${percent(total(best))}; greedy says “${spell(greedy)}” with ${percent(total(greedy))}.` +
       (shown.value < steps.length ? ` Shown are the first ${shown.value} of ${steps.length} steps.` : "");
-    picture(wide, 30 + 38 * lines, sentence, ...parts);
+    picture(wide, 20 + 48 * lines, sentence, ...parts);
     return sentence;
   };
 });

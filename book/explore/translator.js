@@ -34,7 +34,7 @@ mount("translator", (panel) => {
   const sentences = (name) => data.sentences.filter((one) => one.language === name);
   const which = panel.slider("Sentence", { min: 1, max: sentences("italian").length, value: 1 });
   const heads = { mean: "mean of all heads" };
-  for (const h of range(data.languages.italian.heads)) heads[h] = `head ${h + 1}`;
+  for (const h of range(data.languages.italian.heads)) heads[`head ${h}`] = `head ${h + 1}`;
   const head = panel.select("Head", heads);
   const numbers = panel.numbers("links that are gold", "error rate of this sentence", "error rate of all held-out ones");
   const choices = html("div", { class: "chips" });
@@ -64,7 +64,7 @@ mount("translator", (panel) => {
     const one = sentences(language.value)[which.value - 1];
     if (one !== spelled) spell(one);
     const all = weigh(one.queries, one.keys);
-    const weights = head.value === "mean" ? average(all) : all[Number(head.value)];
+    const weights = head.value === "mean" ? average(all) : all[Number(head.value.slice(5))];
     const links = align(weights);
     const good = links.filter(([s, t]) => one.sure.some(([a, b]) => a === s && b === t)).length;
     const rate = errorRate(links, one.sure, one.possible);
@@ -73,7 +73,7 @@ mount("translator", (panel) => {
     const row = weights[chosen];
     const high = 34;
     const left = 12 + 9 * Math.max(...one.source.map((word) => word.length));
-    const bar = (width - left - 60) / 1;
+    const bar = width - left - 60;
     const gold = (s) => one.sure.some(([a, b]) => a === s && b === chosen);
     const parts = one.source.flatMap((word, s) => {
       const y = 8 + s * high;
@@ -81,7 +81,7 @@ mount("translator", (panel) => {
         svg("text", { class: gold(s) ? "strong" : "", x: left - 10, y: y + 18, "text-anchor": "end" }, word),
         svg("rect", { class: "dial", x: left, y: y + 3, width: bar, height: high - 12, rx: 4 }),
         svg("rect", { class: `fill ${gold(s) ? "third" : "first"}`, x: left, y: y + 3, width: Math.max(1, bar * row[s]), height: high - 12, rx: 4 }),
-        svg("text", { class: "tick", x: left + bar + 8, y: y + 18 }, short(row[s])),
+        svg("text", { class: "tick", x: left + bar + 8, y: y + 18 }, row[s].toFixed(2)),
       ];
     });
     const [source] = links[chosen];
