@@ -123,7 +123,5 @@ def block_text(text: str, name: str) -> str:
 
 def is_untouched(text: str, name: str, stub: str) -> bool:
     """Tell whether a learner's block is still the stub, whatever its comments and layout."""
-    if "NotImplementedError" not in text:
-        return False  # every stub raises one; most texts need not be parsed
     block = find_block(text, name)
     return block is not None and ast.unparse(block) == ast.unparse(ast.parse(stub))

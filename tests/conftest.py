@@ -1,11 +1,16 @@
 """What all tests share: the devices of this machine, the dtypes that they know, and a browser."""
 
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
 import torch
 from playwright.sync_api import Browser, sync_playwright
+
+# A job in the background ignores Ctrl-C, and would hand that down to what tests start and stop by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BROWSERS = [
     "chromium",

@@ -1,11 +1,13 @@
 """The repo as someone meets it who has just cloned it: pins, and the served book."""
 
+import contextlib
 import re
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,9 +46,19 @@ def test_a_taken_port_gives_way_to_the_next(tmp_path: Path) -> None:
         assert second.server_port > first.server_port
 
 
-def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
-    command = [sys.executable, "-m", "lab_grader", "serve", "--port", "8865"]
+@contextlib.contextmanager
+def served(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `lab serve`; a test that fails does not wait for it."""
+    command = [sys.executable, "-m", "lab_grader", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
+    with served("--port", "8865") as process:
         assert process.stdout is not None
         address = re.search(r"http://\S+", process.stdout.readline())
         assert address
@@ -57,8 +69,7 @@ def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
 
 
 def test_a_page_opens_its_notebook_in_the_jupyterlab_beside_it() -> None:
-    command = [sys.executable, "-m", "lab_grader", "serve", "--port", "8965", "--lab"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    with served("--port", "8965", "--lab") as process:
         assert process.stdout is not None
         book, lab = (re.search(r"http://[^\s]+[^\s.]", process.stdout.readline()) for _ in range(2))
         assert book
