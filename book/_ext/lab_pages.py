@@ -51,7 +51,9 @@ def head_page(
 ) -> None:
     """Put a line below the title of a week's page: how long it takes, and where its notebook is."""
     if "body" in context:
-        context["body"] = _PARAMETERS.sub(_lines, context["body"])
+        # A list that has no items, for those who hear the page.
+        body = context["body"].replace('<div role="list" class="citation-list">', "<div>")
+        context["body"] = _PARAMETERS.sub(_lines, body)
     place = _WEEK.match(pagename)
     if place is None or doctree is None:
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def serve(listeners: list[int], key: str) -> None:
 
 def warm_up() -> None:
     """Import what notebooks import, so that forks have it."""
-    os.environ.setdefault("MPLCONFIGDIR", "/tmp")
+    os.environ.setdefault("MPLCONFIGDIR", tempfile.gettempdir())
     import matplotlib.pyplot  # noqa: F401
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lab_grader import codec
-from lab_grader.course.grading import wire
+from lab_grader.course.grading import SCRATCH, wire
 from lab_grader.course.grading.host import (
     HUNG_UP,
     ROOT,
@@ -274,8 +274,11 @@ def _in_bubblewrap(descriptor: int) -> list[str]:
     steps |= {path: ["--dev-bind", path, path] for path in _DEVICES}
     for name in _needed():
         steps[f"{_CODE}/{name}"] = ["--ro-bind", str(ROOT / name), f"{_CODE}/{name}"]
-    # Workers have a /tmp of their own; this one is for what the warm process imports.
-    steps |= {"/tmp": ["--perms", "1777", "--tmpfs", "/tmp"], "/dev/shm": []}
+    # Workers have a scratch of their own; this one is for what the warm process imports. Not /tmp,
+    # where Python itself may lie.
+    if not any(Path("/tmp") in Path(path).parents for path in steps):
+        steps["/tmp"] = ["--symlink", SCRATCH, "/tmp"]
+    steps |= {SCRATCH: ["--perms", "1777", "--tmpfs", SCRATCH], "/dev/shm": []}
     steps["/proc"] = ["--proc", "/proc"]
     # Folders on the way, which bubblewrap would make for their owner only.
     for path in list(steps):
@@ -283,5 +286,5 @@ def _in_bubblewrap(descriptor: int) -> list[str]:
     # What lies inside something else comes after it.
     for path in sorted(steps, key=lambda path: Path(path).parts):
         command += steps[path] or ["--dir", path]
-    command += ["--remount-ro", "/", "--", sys.executable]
+    command += ["--setenv", "TMPDIR", SCRATCH, "--remount-ro", "/", "--", sys.executable]
     return [*command, "-m", "lab_grader.course.grading.zygote", str(descriptor)]

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lab_grader.course.grading import confine
+from lab_grader.course.grading import SCRATCH, confine
 
-_PRIVATE = ("/tmp", "/dev/shm")
+_PRIVATE = (SCRATCH, "/dev/shm")
 _GRACE = 0.3
 
 
