@@ -191,7 +191,9 @@ def check(test: Test, bench: Bench) -> Property:
         return ended(
             False, str(failure), symptom, picture=failure.picture, relation=failure.relation or ""
         )
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except UserError:
+        raise
+    except Exception as error:
         # What came back is so different from what the test expects that it could not even look at it.
         return ended(False, f"what came back cannot be compared: {error}", "type")
     return ended(True)

@@ -15,7 +15,6 @@ from lab_grader.course.grading.model import Grade, Limits, Submission
 from lab_grader.course.grading.remote import Line, Remote, Talk
 from lab_grader.course.record import known_for
 from lab_grader.diagnosis import Diagnosis, Known
-from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise
 from lab_grader.runner import Bench, Judge, Property, Result, Test, check
 from lab_grader.source import is_untouched
@@ -70,14 +69,7 @@ def _remembered(exercise: str, test: str, seed: int) -> Remembered:
 
 
 def _check(test: Test, seed: int, tapes: dict[str, list[Any]], talk: Talk) -> Property:
-    bench = Bench(functools.partial(Remote, talk), seed=seed, replay=tapes)
-    try:
-        return check(test, bench)
-    except UserError:
-        raise
-    except Exception as error:  # a test that stumbles over a strange answer has not passed
-        said = f"the answer is of no use to the test ({type(error).__name__})"
-        return Property(test.sentence, test.guard, False, said, "type")
+    return check(test, Bench(functools.partial(Remote, talk), seed=seed, replay=tapes))
 
 
 # Symptoms whose messages quote hidden numbers.
