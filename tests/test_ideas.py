@@ -5,10 +5,10 @@ import re
 import tomllib
 from pathlib import Path
 
+from lab_grader.course.serve import BOOK as HTML
 from lab_grader.exercises import TOPICS
 
 ROOT = Path(__file__).resolve().parents[1]
-HTML = ROOT / "_build" / "html"
 IDEAS = {
     path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["idea"]
     for path in sorted((ROOT / "tests" / "ideas").glob("*.toml"))

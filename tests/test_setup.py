@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lab_grader.course.serve import bind, serve
+from lab_grader.course.serve import BOOK, bind, serve
 from lab_grader.exercises import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
-HTML = ROOT / "_build" / "html"
 
 
 def test_every_requirement_is_pinned_and_the_learners_come_first() -> None:
@@ -91,6 +90,6 @@ def test_the_book_has_the_place_that_explains_each_exercise() -> None:
     missing = [
         f"{page}#{place}"
         for page, _, place in places
-        if f'id="{place}"' not in (HTML / "book" / page).read_text()
+        if f'id="{place}"' not in (BOOK / "book" / page).read_text()
     ]
     assert missing == []

@@ -10,7 +10,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-HTML = Path(__file__).resolve().parents[2] / "_build" / "html"
+from lab_grader.course.serve import BOOK as HTML
+
 PAGES = sorted(
     str(page.relative_to(HTML))
     for folder in ("book", "notebooks")
