@@ -642,6 +642,13 @@ def test_huge_logits_and_impossible_tokens_are_no_trouble(submission, draw):
     right = torch.tensor([0.0, 0.6923, 0.3077, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
     what = "with logits of 2000 and the best token impossible, how often the tokens come"
     agree(found, right, what, "token", rel=0.0, abs=0.036)
+    # Far below zero, steps of 1024 make the best token certain, and float32 still holds them.
+    ranks = draw.normal(batch=5, vocab=VOCAB).argsort(dim=-1)
+    certain = ranks.argmax(dim=-1)
+    sample = submission.decoding.sample_token.seen_as(lambda tokens: tokens == certain, 0.0)
+    for options in ({"top_k": 2}, {"top_p": 0.9}):
+        found = sample(ranks * 1024.0 - 2.0**33, **options)
+        same_items(found.tolist(), certain.tolist(), "with logits of about -9e9 the tokens")
 
 
 @guard("8.4")

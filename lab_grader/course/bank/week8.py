@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
 from lab_transformer.attention import merge_heads, scaled_dot_product_attention, split_heads
 from lab_transformer.decoding import CachedAttention, length_normalised
 from lab_transformer.masking import causal_mask
@@ -238,6 +239,159 @@ def greedy_decode(on: On) -> Any:
         return (tokens, 0.0) if on("score-returned-too") else tokens
 
     return block
+
+
+def _greedy(step: Any, tokens: list[int], eos_id: int, max_length: int) -> list[int]:
+    while len(tokens) < max_length and (len(tokens) == 1 or tokens[-1] != eos_id):
+        tokens.append(int(step(torch.tensor([tokens]))[0].argmax()))
+    return tokens
+
+
+@wrong(
+    "8.1",
+    "filled-up-after-the-end",
+    "After the end token you fill the list up until it has max_length tokens. It ends with the end "
+    "token: how long the list may become is a limit, not a size.",
+)
+def filled_up(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    tokens = _greedy(step, [bos_id], eos_id, max_length)
+    return tokens + [eos_id] * (max_length - len(tokens))
+
+
+@wrong(
+    "8.1",
+    "end-token-twice",
+    "The end token stands twice at the end of your list. It is appended when the model chooses it: "
+    "nothing has to be added when the loop is over.",
+)
+def end_twice(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    tokens = _greedy(step, [bos_id], eos_id, max_length)
+    return [*tokens, eos_id] if tokens[-1] == eos_id else tokens
+
+
+@wrong(
+    "8.1",
+    "tokens-as-rows",
+    "The entries of your list are tensors with an axis, not integers. The argmax was taken for a whole "
+    "table of one row: take that row's and turn it into a plain number.",
+)
+def tokens_as_rows(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    tokens = _greedy(step, [bos_id], eos_id, max_length)
+    return [bos_id, *(torch.tensor([token]) for token in tokens[1:])]
+
+
+@wrong(
+    "8.1",
+    "token-numbers-shifted",
+    "The tokens you append are one off. The place of the largest log-probability in the row is the "
+    "token itself, and places are counted from zero.",
+)
+def shifted(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    tokens = [bos_id]
+    while len(tokens) < max_length and (len(tokens) == 1 or tokens[-1] != eos_id):
+        row = step(torch.tensor([tokens]))[0]
+        tokens.append(int(row.argmax() + 1) % len(row))
+    return tokens
+
+
+def _without(banned: Callable[[list[int], int], list[int]]) -> Any:
+    """Decode with some tokens ruled out, which the prefix and the start token decide."""
+
+    def block(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+        tokens = [bos_id]
+        while len(tokens) < max_length and (len(tokens) == 1 or tokens[-1] != eos_id):
+            row = step(torch.tensor([tokens]))[0].clone()
+            row[banned(tokens, bos_id)] = -math.inf
+            tokens.append(int(row.argmax()))
+        return tokens
+
+    return block
+
+
+wrong(
+    "8.1",
+    "start-token-avoided",
+    "You rule out a token that the model may choose, such as the start token. Greedy decoding takes "
+    "the most probable token of the whole vocabulary, whatever it is.",
+)(_without(lambda tokens, bos_id: [bos_id]))
+wrong(
+    "8.1",
+    "token-zero-avoided",
+    "You never choose token 0. Which number stands for what is up to the vocabulary: all of its tokens "
+    "compete.",
+)(_without(lambda tokens, bos_id: [0]))
+wrong(
+    "8.1",
+    "repetition-avoided",
+    "You do not let a token come twice. Greedy decoding takes the most probable token, also when it "
+    "was said before.",
+)(_without(lambda tokens, bos_id: tokens))
+wrong(
+    "8.1",
+    "same-token-in-a-row-avoided",
+    "You do not let a token follow itself. Greedy decoding takes the most probable token, also when it "
+    "is the same again.",
+)(_without(lambda tokens, bos_id: tokens[-1:]))
+
+
+@wrong(
+    "8.1",
+    "prefix-of-floats",
+    "You give step tokens that are not integers. Token numbers are looked up, not computed with: keep "
+    "the prefix an integer tensor.",
+)
+def float_prefix(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    return _greedy(lambda prefix: step(prefix.float()), [bos_id], eos_id, max_length)
+
+
+@wrong(
+    "8.1",
+    "starts-with-the-end-token",
+    "Your list starts with the end token. Decoding starts with bos_id, the start token.",
+)
+def from_the_end(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    return _greedy(step, [eos_id], eos_id, max_length)
+
+
+@wrong("8.1", "returned-a-tuple", "You return a tuple. The result is a plain list of integers.")
+def as_a_tuple(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    return tuple(_greedy(step, [bos_id], eos_id, max_length))
+
+
+def _stops_at(token: int) -> Any:
+    def block(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+        return _greedy(step, [bos_id], token, max_length)
+
+    return block
+
+
+for _token in range(4):
+    wrong(
+        "8.1",
+        f"stops-at-token-{_token}",
+        "You stop at a fixed token number. Which number stands for the end is up to the vocabulary: "
+        "take it from eos_id.",
+    )(_stops_at(_token))
+
+
+@wrong(
+    "8.1",
+    "prefix-reversed",
+    "You show step the prefix backwards, or put new tokens at its front. A prefix is read from the "
+    "start token on, and the newest token is its last.",
+)
+def reversed_prefix(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    return _greedy(lambda prefix: step(prefix.flip(-1)), [bos_id], eos_id, max_length)
+
+
+@wrong(
+    "8.1",
+    "stops-after-one-token",
+    "You append one token and stop. Each new token becomes part of the prefix, and step is asked "
+    "again, until the end token or max_length.",
+)
+def one_token(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    return _greedy(step, [bos_id], eos_id, min(max_length, 2))
 
 
 @right("8.1")
@@ -483,6 +637,115 @@ def length_penalty(on: On) -> Any:
     return block
 
 
+# Formulas that are not the one.
+for _name, _message, _formula in (
+    (
+        "not-normalised",
+        "The score comes back as it was. It is divided by the length factor, raised to the penalty.",
+        lambda score, length, penalty: score,
+    ),
+    (
+        "logarithm-subtracted",
+        "You subtract a logarithm of the length factor, as if the score were the logarithm of "
+        "what is to be divided. Here the sum of log-probabilities itself is divided.",
+        lambda score, length, penalty: score - penalty * math.log((5 + length) / 6),
+    ),
+    (
+        "score-exponentiated",
+        "You turn the score into a probability first. The sum of log-probabilities itself is "
+        "divided, and it stays negative.",
+        lambda score, length, penalty: math.exp(score) / ((5 + length) / 6) ** penalty,
+    ),
+    (
+        "one-instead-of-five",
+        "You add 1 to the length. The formula adds 5, so that the factor is 1 for a single token.",
+        lambda score, length, penalty: score / ((1 + length) / 6) ** penalty,
+    ),
+    (
+        "five-instead-of-six",
+        "You divide by 5, the number that you add. The formula divides by 6, so that the factor "
+        "is 1 for a single token.",
+        lambda score, length, penalty: score / ((5 + length) / 5) ** penalty,
+    ),
+    (
+        "nothing-added",
+        "You divide the length by 6 without adding 5 to it. With both the factor is 1 for a "
+        "single token.",
+        lambda score, length, penalty: score / (max(length, 1) / 6) ** penalty,
+    ),
+    (
+        "punished-per-token",
+        "You subtract the penalty once for every token, which makes long sentences worse still. "
+        "The score is divided by a power of the length factor.",
+        lambda score, length, penalty: score - penalty * length,
+    ),
+    (
+        "divided-by-penalty-times-length",
+        "You divide by the penalty times the length. The penalty is the exponent of the length factor.",
+        lambda score, length, penalty: score / (penalty * length or 1.0),
+    ),
+    (
+        "mean-per-token",
+        "You divide by the length and leave the penalty out. The length factor is (5 + length) / "
+        "6, and the penalty is its exponent.",
+        lambda score, length, penalty: score / max(length, 1),
+    ),
+    (
+        "half-the-penalty",
+        "You take a root of the length factor besides. Its exponent is the penalty, nothing else.",
+        lambda score, length, penalty: score / math.sqrt((5 + length) / 6) ** penalty,
+    ),
+    (
+        "factor-added",
+        "You add the length factor to the score. The score is divided by it.",
+        lambda score, length, penalty: score + ((5 + length) / 6) ** penalty,
+    ),
+    (
+        "divided-by-the-score",
+        "You divide the length factor by the score. It is the score that is divided.",
+        lambda score, length, penalty: ((5 + length) / 6) ** penalty / score,
+    ),
+    (
+        "decimals-cut-off",
+        "You cut the decimals off the result. Ranking needs all of them.",
+        lambda score, length, penalty: int(score / ((5 + length) / 6) ** penalty),
+    ),
+    (
+        "penalty-added-to-the-factor",
+        "You add the penalty to the length factor. It is the factor's exponent.",
+        lambda score, length, penalty: score / ((5 + length) / 6 + penalty),
+    ),
+    (
+        "penalty-added-to-the-length",
+        "You add the penalty to the length or to the 5. It is the exponent of the whole fraction.",
+        lambda score, length, penalty: score / ((5 + length + penalty) / 6),
+    ),
+    (
+        "exponential-of-the-factor",
+        "You raise e to the factor times the penalty. The factor itself is the base, and the "
+        "penalty is its exponent.",
+        lambda score, length, penalty: score / math.exp(penalty * (5 + length) / 6),
+    ),
+    (
+        "exponent-one-minus-the-penalty",
+        "Your exponent is 1 - penalty. The penalty itself is the exponent: at 0 nothing changes.",
+        lambda score, length, penalty: score / ((5 + length) / 6) ** (1 - penalty),
+    ),
+    (
+        "length-over-five-plus-length",
+        "You normalise with the length over 5 + length. The factor is (5 + length) / 6: it grows "
+        "without limit and is 1 for a single token.",
+        lambda score, length, penalty: score / (max(length, 1) / (5 + length)) ** penalty,
+    ),
+    (
+        "score-raised-too",
+        "You raise the score to the penalty, too. Only the length factor is raised.",
+        lambda score, length, penalty: -(abs(score) ** penalty) / ((5 + length) / 6) ** penalty,
+    ),
+):
+    wrong("8.2", _name, _message)(_formula)
+
+
 @right("8.2")
 def with_a_negative_exponent(score: Any, length: Any, penalty: Any) -> Any:
     return score * ((5 + length) / 6) ** -penalty
@@ -536,6 +799,18 @@ Pair = tuple[list[int], float]
         "sum",
         "The log-probability of the end token is missing in your scores. To end here is a decision of "
         "the model like any other word: its score counts.",
+    ),
+    Turn(
+        "end-token-free-where-it-is-likely",
+        ALONE,
+        "Where the end token is among the best continuations of a beam, its log-probability is missing "
+        "in your scores. To end here is a decision of the model like any other word: its score counts.",
+    ),
+    Turn(
+        "end-token-lost-when-it-is-put-aside",
+        ALONE,
+        "A sequence that ends keeps the sum it had before its end token. To end is a decision of the "
+        "model like any other word: its log-probability belongs to the score.",
     ),
     Turn(
         "score-is-the-mean",
@@ -832,6 +1107,95 @@ Pair = tuple[list[int], float]
         "Your scores are tensors. A score is a plain number: convert it before you return it.",
     ),
     Turn(
+        "penalty-subtracted-per-token",
+        ALONE,
+        "You subtract the penalty once for every token. The score is the sum divided by a power of the "
+        "length factor: use length_normalised.",
+    ),
+    Turn(
+        "penalty-added-per-token",
+        ALONE,
+        "You add the penalty once for every token, as a reward. The score is the sum divided by a "
+        "power of the length factor: use length_normalised.",
+    ),
+    Turn(
+        "normalised-with-max_length",
+        ALONE,
+        "You normalise every sequence with the same length. Each is normalised with the number of its "
+        "own generated tokens.",
+    ),
+    Turn(
+        "sorted-by-tokens",
+        ALONE,
+        "Your result is sorted by the tokens, because they come first in the pairs. Sort by the score, "
+        "the best first.",
+    ),
+    Turn(
+        "sorted-by-tokens-falling",
+        ALONE,
+        "Your result is sorted by the tokens, because they come first in the pairs, the largest first. "
+        "Sort by the score.",
+    ),
+    Turn(
+        "tokens-of-the-best-returned",
+        ALONE,
+        "You return the tokens of the best sequence alone. The result is a list of up to beam_width "
+        "pairs (tokens, score), best first.",
+    ),
+    Turn(
+        "tokens-and-scores-apart",
+        ALONE,
+        "You return all token lists and all scores apart. They belong together: the result is a list "
+        "of pairs (tokens, score).",
+    ),
+    Turn(
+        "one-beam-too-many",
+        ALONE,
+        "One beam more than beam_width goes on. Look at the ends of your slices.",
+    ),
+    Turn(
+        "no-limit",
+        ALONE,
+        "You ignore max_length. A beam that never ends would keep you in the loop forever: prefixes of "
+        "max_length tokens are taken as they are.",
+    ),
+    Turn(
+        "length-and-penalty-exchanged",
+        ALONE,
+        "Length and penalty have changed places when you normalise. The length comes before the "
+        "penalty: give arguments by name where they are easily confused.",
+    ),
+    Turn(
+        "prefix-is-one-row",
+        ALONE,
+        "You give step a single row of tokens. It takes many prefixes at once, with the axes (n, t), "
+        "even where there is only one.",
+    ),
+    Turn(
+        "prefix-is-no-integer-tensor",
+        ALONE,
+        "You give step lists, or tokens that are not integers. It takes an integer tensor of shape "
+        "(n, t), as a model would.",
+    ),
+    Turn(
+        "first-row-for-all",
+        ALONE,
+        "All beams go on with the log-probabilities of the first one. step gives a row for every "
+        "prefix: each beam has its own.",
+    ),
+    Turn(
+        "end-token-forced",
+        ALONE,
+        "Sequences that reach max_length get an end token from you. They are taken as they are: the "
+        "model did not end them.",
+    ),
+    Turn(
+        "costs-sorted-the-wrong-way",
+        ALONE,
+        "You add up costs, the negative log-probabilities, and keep the largest. The best sequence has "
+        "the lowest cost; and the score that is asked for is the sum of log-probabilities itself.",
+    ),
+    Turn(
         "wider-than-the-vocabulary",
         ALONE,
         "Your search fails when beam_width is larger than the number of continuations, as at the "
@@ -849,6 +1213,10 @@ def beam_search(on: On) -> Any:
             return float(total / max(length, 1) ** penalty)
         if on("divided-by-the-length-of-the-list"):
             return float(total / len(tokens) ** penalty)
+        if on("penalty-subtracted-per-token") or on("penalty-added-per-token"):
+            return total + length * (penalty if on("penalty-added-per-token") else -penalty)
+        if on("length-and-penalty-exchanged"):
+            return length_normalised(total, penalty, length)  # type: ignore[arg-type]
         return length_normalised(total, length, -penalty if on("penalty-sign") else penalty)
 
     def add(total: float, step: float, tokens: list[int], eos_id: int, penalty: float) -> float:
@@ -866,7 +1234,7 @@ def beam_search(on: On) -> Any:
 
     def choose(families: list[list[Pair]], width: int) -> list[Pair]:
         """Give the continuations that compete, best first."""
-        sign = 1 if on("worst-kept") else -1
+        sign = 1 if on("worst-kept") or on("costs-sorted-the-wrong-way") else -1
         if on("one-beam-per-parent") and len(families) > 1:
             families = [[max(family, key=lambda pair: pair[1])] for family in families]
         every = [pair for family in families for pair in family]
@@ -876,6 +1244,15 @@ def beam_search(on: On) -> Any:
         if on("first-children-kept"):
             every = [pair for family in families for pair in sorted(family, key=lambda p: -p[1])]
         return [pair for pair in every if pair[1] > -math.inf]
+
+    def rows(step: Any, shown: list[list[int]]) -> list[list[float]]:
+        """Ask the model about all prefixes."""
+        if on("prefix-is-one-row"):
+            return [step(torch.tensor(tokens)).tolist() for tokens in shown]
+        if on("prefix-is-no-integer-tensor"):
+            shown = step(shown)
+        table: list[list[float]] = step(torch.tensor(shown)).tolist()
+        return [table[0]] * len(table) if on("first-row-for-all") else table
 
     def attach(best: list[Pair], families: list[list[Pair]], width: int) -> list[Pair]:
         """Exchange the parents of continuations."""
@@ -901,17 +1278,26 @@ def beam_search(on: On) -> Any:
         copies = beam_width if on("copies-of-the-start") else 1
         live: list[Pair] = [([bos_id], float(on("sum-starts-at-one")))] * copies
         ended: list[Pair] = []
-        keep = 1 if on("greedy") else max(beam_width - on("one-beam-too-few"), 1)
+        keep = beam_width - on("one-beam-too-few") + on("one-beam-too-many")
+        keep = 1 if on("greedy") else max(keep, 1)
         limit = max_length + on("length-without-the-start") - on("one-token-short")
-        while live and len(live[0][0]) < limit:
+        while live and (len(live[0][0]) < limit or on("no-limit")):
             shown = [tokens[-1:] if on("only-the-last-token") else tokens for tokens, _ in live]
             families = [
                 [
                     ([*tokens, token], add(total, value, [*tokens, token], eos_id, length_penalty))
                     for token, value in enumerate(row)
                 ]
-                for (tokens, total), row in zip(live, step(torch.tensor(shown)).tolist(), strict=True)
+                for (tokens, total), row in zip(live, rows(step, shown), strict=True)
             ]
+            if on("end-token-free-where-it-is-likely"):
+                families = [
+                    [
+                        (tokens, before if tokens[-1] == eos_id else total)
+                        for tokens, total in heapq.nlargest(2 * beam_width, family, lambda p: p[1])
+                    ]
+                    for (_, before), family in zip(live, families, strict=True)
+                ]
             if on("finished-filled-up"):
                 families = [
                     [([*tokens, eos_id], total)] if eos_id in tokens[1:] else family
@@ -930,7 +1316,11 @@ def beam_search(on: On) -> Any:
                 continue
             ends = [pair[0][-1] == eos_id for pair in ranked]
             width = len(ranked) if on("ended-outside-the-beam") else 1 if on("greedy") else beam_width
-            ended += [pair for pair, end in zip(ranked[:width], ends, strict=False) if end]
+            new = [pair for pair, end in zip(ranked[:width], ends, strict=False) if end]
+            if on("end-token-lost-when-it-is-put-aside"):
+                before = {tuple(tokens): total for tokens, total in live}
+                new = [(tokens, before[tuple(tokens[:-1])]) for tokens, _ in new]
+            ended += new
             live = [pair for pair, end in zip(ranked, ends, strict=True) if not end]
             live = live if on("never-pruned") else live[:keep]
             if on("leftovers-returned"):
@@ -952,7 +1342,8 @@ def beam_search(on: On) -> Any:
         def score(pair: Pair, finished: bool) -> Pair:
             tokens, total = pair
             if not on("normalised-at-every-step") and (finished or not on("unfinished-not-normalised")):
-                total = normalise(total, tokens, eos_id, length_penalty)
+                counted = [0] * max_length if on("normalised-with-max_length") else tokens
+                total = normalise(total, counted, eos_id, length_penalty)
             if on("finished-normalised-twice") and len(tokens) < max_length:
                 total = normalise(total, tokens, eos_id, length_penalty)
             if on("cut-at-the-end-token-afterwards") and eos_id in tokens[1:]:
@@ -973,11 +1364,15 @@ def beam_search(on: On) -> Any:
         if not on("not-sorted"):
             items.sort(key=place)
         pairs = [pair for _, pair, _ in items]
+        if on("sorted-by-tokens") or on("sorted-by-tokens-falling"):
+            pairs.sort(reverse=on("sorted-by-tokens-falling"))
         if not on("all-returned") and not on("leftovers-returned"):
             pairs = pairs[: 1 if on("only-the-best-returned") else beam_width]
         if on("worst-first"):
             pairs.reverse()
-        if on("score-is-negated"):
+        if on("end-token-forced"):
+            pairs = [(t if t[-1] == eos_id else [*t, eos_id], total) for t, total in pairs]
+        if on("score-is-negated") or on("costs-sorted-the-wrong-way"):
             pairs = [(tokens, -total) for tokens, total in pairs]
         if on("end-token-stripped"):
             pairs = [(t[:-1] if t[-1] == eos_id else t, total) for t, total in pairs]
@@ -992,6 +1387,10 @@ def _packed(on: On, pairs: list[Pair]) -> Any:
     """Give the pairs in the wrong kind of box."""
     if on("one-pair-returned"):
         return pairs[0]
+    if on("tokens-of-the-best-returned"):
+        return pairs[0][0]
+    if on("tokens-and-scores-apart"):
+        return [tokens for tokens, _ in pairs], [total for _, total in pairs]
     if on("scores-missing"):
         return [tokens for tokens, _ in pairs]
     if on("score-before-tokens"):
@@ -1343,13 +1742,13 @@ def with_padded_finished_beams(
     ),
     Turn(
         "rank-among-top_k-returned",
-        ALONE,
+        "index",
         "With top_k you return the place among the k best. The caller needs the token itself: look up "
         "which one stood at that place.",
     ),
     Turn(
         "rank-in-the-nucleus-returned",
-        ALONE,
+        "index",
         "With top_p you return the place in the sorted list. The caller needs the token itself: look "
         "up which one stood at that place.",
     ),
@@ -1367,7 +1766,8 @@ def with_padded_finished_beams(
     Turn(
         "always-the-same-seed",
         ALONE,
-        "You set a seed yourself, so every call draws the same. The caller decides with the generator.",
+        "You set a seed yourself, so every call draws the same. The state of the generator belongs to "
+        "the caller: only draw from it.",
     ),
     Turn(
         "axis-left-over",
@@ -1402,6 +1802,46 @@ def with_padded_finished_beams(
         ALONE,
         "You take a single number out of the draw, which works only for one row. The result is a "
         "tensor with one token per row.",
+    ),
+    Turn(
+        "only-the-first-row-drawn",
+        ALONE,
+        "You return the token of the first row as a plain number. Every row of logits gets its "
+        "token, in a tensor with the axes of the logits, without the last one.",
+    ),
+    Turn(
+        "tokens-are-floats",
+        ALONE,
+        "Your tokens are floating-point numbers. They are places in the vocabulary: integers.",
+    ),
+    Turn(
+        "drawn-evenly-with-top_k",
+        ALONE,
+        "With top_k the tokens that are left come equally often. They keep their probabilities, which "
+        "are made to sum to one again.",
+    ),
+    Turn(
+        "finite-fill",
+        ALONE,
+        "Tokens that are ruled out get a large negative logit. When all logits are lower still, they "
+        "are drawn all the same: minus infinity is always lower.",
+    ),
+    Turn(
+        "one-hot-returned",
+        ALONE,
+        "You return a one-hot row for every token. What is wanted is the token itself, an integer.",
+    ),
+    Turn(
+        "negative-logits-ruled-out",
+        ALONE,
+        "You use the logits themselves as weights, with the negative ones set to zero. Only the "
+        "softmax makes probabilities of them: a negative logit is not an impossible token.",
+    ),
+    Turn(
+        "top_k-of-the-sorted-values",
+        ALONE,
+        "With top_k you draw among the k best values and return the place among them, and top_p is not "
+        "looked at. The caller needs the token that stood at that place.",
     ),
     Turn(
         "probabilities-returned",
@@ -1467,6 +1907,8 @@ def sample_token(on: On) -> Any:
             p = p.softmax(dim=-1)
         if on("overflow"):
             p = scaled.exp()
+        if on("negative-logits-ruled-out"):
+            p = scaled.clamp(min=0) + 1e-9
         if on("weights-are-not-probabilities"):
             p = scaled.log_softmax(dim=-1)
         if not on("only-one-or-two-axes"):
@@ -1503,23 +1945,32 @@ def sample_token(on: On) -> Any:
             cut = cut_top_k(full, top_k)
         scaled = full.masked_fill(cut, -math.inf)
         only_one = on("top_p-ignored-beside-top_k") and top_k is not None
+        only_one = only_one or on("top_k-of-the-sorted-values")
         if top_p is not None and not on("top_p-ignored") and not only_one:
             cut = cut | cut_top_p(full, scaled, order, top_p)
         if on("first-row-rules"):
             gone = cut.gather(-1, order.argsort(dim=-1)).reshape(-1, cut.shape[-1])[:1]
             cut = gone.expand_as(cut.reshape(-1, cut.shape[-1])).reshape(cut.shape).gather(-1, order)
-        scaled = full.masked_fill(cut, 0.0 if on("ruled-out-set-to-zero") else -math.inf) / late
+        fill = 0.0 if on("ruled-out-set-to-zero") else -1e9 if on("finite-fill") else -math.inf
+        scaled = full.masked_fill(cut, fill) / late
+        if on("drawn-evenly-with-top_k") and top_k is not None:
+            scaled = torch.zeros_like(scaled).masked_fill(cut, -math.inf)
         if on("probabilities-returned"):
             return scaled.softmax(dim=-1).gather(-1, order.argsort(dim=-1))
         rank = draw(scaled, generator)
         token = order.gather(-1, rank.unsqueeze(-1)).squeeze(-1)
-        lost = (on("rank-among-top_k-returned") and top_k) or (
-            on("rank-in-the-nucleus-returned") and top_p
-        )
+        by_k = on("rank-among-top_k-returned") or on("top_k-of-the-sorted-values")
+        lost = (by_k and top_k) or (on("rank-in-the-nucleus-returned") and top_p)
         if lost or on("rank-returned"):
             token = rank
         if on("list-returned"):
             return token.tolist()
+        if on("tokens-are-floats"):
+            return token.float()
+        if on("one-hot-returned"):
+            return F.one_hot(token, logits.shape[-1])
+        if on("only-the-first-row-drawn"):
+            return int(token.flatten()[0])
         if on("single-number-taken"):
             return token.item()
         if on("rows-flattened"):
@@ -1850,6 +2301,40 @@ class _Unbiased(nn.Module):
         "Output and weights have changed places. The output comes first.",
     ),
     Turn(
+        "weights-of-the-last-word-only",
+        ALONE,
+        "You return the weights of the last new word only. Every new word has its own.",
+    ),
+    Turn(
+        "cache-returned-too",
+        ALONE,
+        "You return what is kept as a third result. The cache stays inside the block: output and "
+        "weights come back.",
+    ),
+    Turn(
+        "cache-returned-for-the-weights",
+        ALONE,
+        "Your second result is what is kept. The cache stays inside the block: the weights are asked "
+        "for.",
+    ),
+    Turn(
+        "residual-added",
+        ALONE,
+        "You add the query to the output. The residual connection is not part of attention: it is the "
+        "layer around it that adds.",
+    ),
+    Turn(
+        "mask-of-all-words",
+        ALONE,
+        "Your mask has a row for every word so far. Only the new words ask: take the rows that are "
+        "theirs.",
+    ),
+    Turn(
+        "query-and-key-exchanged",
+        ALONE,
+        "Queries and keys have changed places. The new words ask, and all words so far are asked.",
+    ),
+    Turn(
         "all-words-answered",
         ALONE,
         "You return outputs for the cached words too. Only the new words ask.",
@@ -1918,6 +2403,8 @@ def cached_attention(on: On) -> Any:
                 return torch.ones(new, total).tril(self.attention.n_heads if past else 0).bool()
             if on("new-words-not-seen"):
                 return (torch.arange(total) < past).expand(new, total)
+            if on("mask-of-all-words"):
+                return full
             if on("mask-from-the-top"):
                 return full[:new]
             if on("mask-of-the-new-words-only"):
@@ -1969,6 +2456,8 @@ def cached_attention(on: On) -> Any:
             if on("scaled-by-d_model"):
                 q = q * math.sqrt(q.shape[-1] / query.shape[-1])
             visible = self.allowed(q.shape[-2], k.shape[-2], mask)
+            if on("query-and-key-exchanged"):
+                q, k, visible = k, q, visible.mT
             output, weights = scaled_dot_product_attention(q, k, v, visible)
             if any(map(on, ("finite-fill", "mask-after-softmax", "softmax-over-queries"))):
                 scores = q @ k.mT / math.sqrt(q.shape[-1])
@@ -1989,6 +2478,14 @@ def cached_attention(on: On) -> Any:
                 weights = weights.mean(dim=1)
             if on("only-the-last-word-answered"):
                 output, weights = output[:, -1:], weights[:, :, -1:]
+            if on("residual-added"):
+                output = output + query
+            if on("weights-of-the-last-word-only"):
+                weights = weights[:, :, -1:]
+            if on("cache-returned-too"):
+                return output, weights, (k, v)
+            if on("cache-returned-for-the-weights"):
+                return output, (k, v)
             if on("only-the-output"):
                 return output
             return (weights, output) if on("weights-first") else (output, weights)
