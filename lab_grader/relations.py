@@ -32,6 +32,8 @@ def _arithmetic(actual: Tensor, wanted: Tensor) -> str | None:
     square = float((wanted * wanted).sum())
     if square == 0:
         return None
+    if _alike(actual, wanted):
+        return "all numbers are nearly right, as when a step is done in a smaller dtype or adds an eps"
     if _alike(actual, -wanted):
         return "every sign is reversed"
     factor = float((actual * wanted).sum()) / square

@@ -19,6 +19,11 @@ WEIGHTS = SQUARE.softmax(dim=-1)
         (RIGHT * 0 + 0.25, RIGHT, "it is 0.25 everywhere"),
         (-RIGHT, RIGHT, "every sign is reversed"),
         (RIGHT * 2.5, RIGHT, "every number is 2.5 times what it should be"),
+        (
+            RIGHT * 1.00002,
+            RIGHT,
+            "all numbers are nearly right, as when a step is done in a smaller dtype or adds an eps",
+        ),
         (RIGHT - 3, RIGHT, "every number is 3 too small"),
         (SQUARE.mT, SQUARE, "rows and columns are exchanged"),
         (RIGHT.flip(0), RIGHT, "the order along query is reversed"),
