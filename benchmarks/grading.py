@@ -5,7 +5,8 @@ all properties of the exercises 3.2, 3.3 and 3.4 in full isolation, and writes g
 The others run twelve checks, with no isolation. A peer's environment is made below `_build/bench` the
 first time, with torch taken from the first of them, so that it is installed once. Peers take the same
 time for every submission, so they are given a few only; ours is given whole classes, from 10 to 2,000,
-and its start counts.
+and its start counts. It does not judge the same answer twice, and students answer alike; so one class
+more is graded in which no two do, because each rounds in a way of its own.
 """
 
 from __future__ import annotations
@@ -125,7 +126,28 @@ CHECKS = {
 }  # fmt: skip
 
 
-def submission(number: int) -> str:
+# Another last bit in every number, another one for every student.
+ROUNDED = """
+
+def rounded(x):
+    noise = torch.cos({number} + torch.arange(x.numel())).reshape(x.shape)
+    return x * (1 + 4 * torch.finfo(x.dtype).eps * noise).to(x.dtype)
+
+
+def apart(function):
+    def answer(*args, **kwargs):
+        results = function(*args, **kwargs)
+        return tuple(map(rounded, results)) if isinstance(results, tuple) else rounded(results)
+
+    return answer
+
+
+scaled_dot_product_attention = apart(scaled_dot_product_attention)
+split_heads, merge_heads = apart(split_heads), apart(merge_heads)
+"""
+
+
+def submission(number: int, alike: bool = True) -> str:
     """Write what one student hands in: four of five functions are right."""
     choice = random.Random(number)
     attention, split, merge = (
@@ -134,7 +156,7 @@ def submission(number: int) -> str:
     return (
         f"# student {number}\nimport math\n\nimport torch\n\n{attention}\n\n"
         f"def split_heads(x, n_heads):\n    return {split}\n\n\n"
-        f"def merge_heads(x):\n    return {merge}\n"
+        f"def merge_heads(x):\n    return {merge}\n" + ("" if alike else ROUNDED.format(number=number))
     )
 
 
@@ -338,14 +360,15 @@ def _peak(process: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
-def ours(count: int) -> tuple[Cost, float]:
+def ours(count: int, alike: bool = True) -> tuple[Cost, float]:
     """Grade a class of a size by `lab grade`: what it took in all, and the judge's peak in MB."""
-    folder = WORK / f"class{count}"
+    name = f"{count}-{'alike' if alike else 'apart'}"
+    folder = WORK / f"class-{name}"
     folder.mkdir(parents=True)
     for number in range(count):
-        (folder / f"student-{number:04}.py").write_text(submission(number))
+        (folder / f"student-{number:04}.py").write_text(submission(number, alike))
     words = [
-        sys.executable, "-m", "lab_grader", "grade", folder, "--out", WORK / f"grades{count}",
+        sys.executable, "-m", "lab_grader", "grade", folder, "--out", WORK / f"grades-{name}",
         "--exercises", "3.2,3.3,3.4", "--jobs", CORES, "--seed", 7, "--isolation", "full",
     ]  # fmt: skip
     cost = Cost()
@@ -391,13 +414,21 @@ def main() -> None:
         found[size] = ours(size)
         say(f"  {found[size][0].clock:.1f} s, processors {found[size][0].work:.1f} s")
     size = max(n for n in found if n <= max(500, min(found)))
+    say(f"lab grade: {size} submissions, no two answers alike")
+    apart, apart_peak = ours(size, alike=False)
+    say(f"  {apart.clock:.1f} s, processors {apart.work:.1f} s")
     own, work = found[size][0].clock / size, found[size][0].work / size
+    ours_by_name = {
+        f"`lab grade`, full isolation, a class of {size}": found[size][0],
+        "the same, no two answers alike": apart,
+    }
+    rows = [(name, cost, size) for name, cost in ours_by_name.items()]
+    rows += [(name, cost, chosen.peers) for name, cost in theirs.items()]
     print("\n| grader | seconds a submission | times ours | processor seconds | times ours |")
     print("|---|---|---|---|---|")
-    print(f"| `lab grade`, full isolation, a class of {size} | {own:.3f} | 1 | {work:.3f} | 1 |")
-    for name, cost in theirs.items():
-        seconds, worked = cost.clock / chosen.peers, cost.work / chosen.peers
-        print(f"| {name} | {seconds:.2f} | {seconds / own:.0f} | {worked:.2f} | {worked / work:.0f} |")
+    for name, cost, count in rows:
+        seconds, worked = cost.clock / count, cost.work / count
+        print(f"| {name} | {seconds:.3f} | {seconds / own:.1f} | {worked:.3f} | {worked / work:.1f} |")
     print("\n| class | seconds | seconds a submission | seconds for each more | judge's peak memory |")
     print("|---|---|---|---|---|")
     before, start = 0, 0.0
@@ -405,6 +436,7 @@ def main() -> None:
         more = (cost.clock - start) / (size - before)
         print(f"| {size} | {cost.clock:.1f} | {cost.clock / size:.3f} | {more:.3f} | {peak:.0f} MB |")
         before, start = size, cost.clock
+    print(f"\nThe judge's peak where no two answers are alike: {apart_peak:.0f} MB.")
 
 
 if __name__ == "__main__":
