@@ -7,6 +7,7 @@ import csv
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def group_lives(group: int) -> bool:
     listing = subprocess.run(["ps", "-axo", "pgid=,stat="], capture_output=True, text=True, check=True)
     found = (line.split() for line in listing.stdout.splitlines())
     return any(int(owner) == group and not state.startswith("Z") for owner, state, *_ in found)
+
+
+def lives(process: int) -> bool:
+    listing = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True)
+    return bool(listing.stdout.strip()) and not listing.stdout.startswith("Z")
 
 
 def wait_until(happened: object) -> None:
@@ -76,6 +82,43 @@ def test_the_same_command_goes_on_after_sigkill_and_ends_with_the_same_results(
     assert f"{3 - already} graded now" in done.stdout
     assert lines(out) == lines(graded[1])
     assert (out / "gradebook.csv").read_bytes() == (graded[1] / "gradebook.csv").read_bytes()
+
+
+def test_an_interrupted_run_ends_at_once_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    started = tmp_path / "started"
+    loop = f"def causal_mask(length):\n    open({str(started)!r}, 'w')\n    while True: pass\n"
+    (tmp_path / "class" / "student-01.py").write_text(loop)
+    process = subprocess.Popen(
+        grade_command(tmp_path / "class", tmp_path / "grades", "--timeout", 300),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_until(started.exists)
+    process.send_signal(signal.SIGINT)  # to this one process, not to all of a terminal
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    wait_until(lambda: not group_lives(process.pid))
+
+
+def test_a_worker_ends_with_a_judge_that_was_killed(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    loop = f"open({str(started)!r}, 'w').write(str(__import__('os').getpid()))\nwhile True: pass"
+    code = (
+        "from lab_grader.course.grading.host import ProcessHost\n"
+        "from lab_grader.course.grading.model import Limits\n"
+        "from lab_grader.course.grading.remote import Remote, Talk\n"
+        "from lab_grader.submission import Target\n"
+        f"files = {{'__init__.py': b'', 'masking.py': {loop!r}.encode()}}\n"
+        "line = ProcessHost().line(files, Limits())\n"
+        "Remote(Talk(line, 300)).call(Target('masking', 'causal_mask', None), (3,), {}, False)\n"
+    )
+    judge = subprocess.Popen([sys.executable, "-c", code])
+    wait_until(lambda: started.exists() and started.read_text())
+    judge.kill()
+    judge.wait()
+    wait_until(lambda: not lives(int(started.read_text())))
 
 
 def test_results_have_what_is_promised(graded: tuple[Path, Path]) -> None:

@@ -120,6 +120,23 @@ def test_text_in_the_heat_map_can_be_read(page: Page, scheme: str) -> None:
     assert min(measured) >= 4.5
 
 
+def test_the_head_of_the_table_stands_on_every_printed_page(page: Page, tmp_path: Path) -> None:
+    book = Gradebook(tmp_path / "large")
+    students = [Submission(f"student-{number:03}", {}) for number in range(120)]
+    book.receive(students, [])
+    for one in students:
+        book.enter(one, [(a_grade(one.student, "6.1", 1.0), "key")])
+    reports.write(book.folder, book)
+    book.close()
+    page.goto((book.folder / "index.html").as_uri())
+    # With nothing else in bold, a second font on a page that links to students is that of the head.
+    page.add_style_tag(content="main *:not(th) { font-weight: 400 !important }")
+    printed = re.findall(rb"/Type /Page\n.*?endobj", page.pdf(format="A4"), re.S)
+    fonts = [len(re.findall(rb"/F\d+ \d+ 0 R", one)) for one in printed if b"/Annots" in one]
+    assert len(fonts) > 2
+    assert set(fonts[1:]) == {2}
+
+
 def test_report_writes_everything_again(out: Path) -> None:
     before = {path: path.read_bytes() for path in out.rglob("*.html")}
     for path in before:

@@ -8,8 +8,11 @@ import dataclasses
 import functools
 import multiprocessing
 import os
+import signal
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -74,13 +77,20 @@ def grade_task(task: Task) -> list[Grade]:
     return grades + [notebook.grade(task.submission, one, grades, host) for one in task.notebooks]
 
 
+_GRACE = 3.0  # to clean up when a run ends before its time
+
+
 def _end_with_parent() -> None:
     """Let no process of a pool outlive a run that was killed: the pool itself would wait for ever."""
     parent = multiprocessing.parent_process()
+    # As an exception, so that workers and folders are cleaned up on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
     def wait() -> None:
         if parent is not None:
             parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(_GRACE)
             os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -112,6 +122,9 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
                     yield task, result
             except (KeyboardInterrupt, GeneratorExit):
                 pool.shutdown(wait=False, cancel_futures=True)
+                # What is being graded may take minutes, and is graded again by the next run.
+                for child in multiprocessing.active_children():
+                    child.terminate()
                 raise
         if alone and not done:
             task = waiting[0]

@@ -83,6 +83,9 @@ def grade(
 
         reports.write(out, book)
         _say(book, refusals, len(handed_in), len(tasks), out)
+    except KeyboardInterrupt:
+        print("Stopped. What is graded is kept, and the same command goes on.", file=sys.stderr)
+        raise
     finally:
         book.close()
     return 0

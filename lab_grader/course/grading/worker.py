@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import shutil
 import socket
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -202,10 +206,19 @@ def serve(descriptor: int, listeners: list[int]) -> None:
         Worker(stream).serve()
 
 
+def _end_with(judge: int, folder: Path) -> None:
+    """End with a judge that was killed, whatever loop the code is in, and leave no folder behind."""
+    while os.getppid() == judge:
+        time.sleep(1)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
 def main(memory: int, descriptor: int, *listeners: int) -> None:
     """Serve on inherited sockets, with as much memory as a platform can bound."""
     torch.set_num_threads(1)
     sys.path.insert(0, str(Path.cwd()))
+    threading.Thread(target=_end_with, args=(os.getppid(), Path.cwd()), daemon=True).start()
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource  # there is none on Windows, and macOS may refuse
 
