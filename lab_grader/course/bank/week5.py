@@ -234,6 +234,58 @@ _COMMON = (
         ALONE,
         "You use the mean of the gains and of the biases for all features. Every feature has its own.",
     ),
+    Turn(
+        "mean-subtracted-after-dividing",
+        ALONE,
+        "You divide x and subtract the mean then, which was never divided. The mean comes off first, "
+        "and the difference is what is divided.",
+    ),
+    Turn(
+        "not-divided",
+        ALONE,
+        "You subtract the mean, but nothing is divided. After centring, the spread is brought to one "
+        "by dividing.",
+    ),
+    Turn(
+        "gain-before-norm",
+        ALONE,
+        "You multiply x by the gain first and normalise then. The gain comes after the norm: before it,"
+        " it changes mean and variance too.",
+    ),
+    Turn(
+        "eps-added-to-numerator",
+        ALONE,
+        "You add eps to what is divided as well. It is there to keep the divisor away from zero, and "
+        "belongs there alone.",
+    ),
+    Turn(
+        "eps-in-both-places",
+        ALONE,
+        "You add eps twice, under the root and after it. Once is enough: to the variance, under the "
+        "root.",
+    ),
+    Turn(
+        "eps-subtracted",
+        ALONE,
+        "You subtract eps from the variance. It is added: it should keep the divisor away from zero.",
+    ),
+    Turn(
+        "normalised-twice",
+        ALONE,
+        "You normalise, scale and shift, and do all of it a second time. Once is enough: gain and bias "
+        "would be applied two times.",
+    ),
+    Turn(
+        "residual-added",
+        ALONE,
+        "You add x to the result. The residual path is not part of a norm: pre_norm and post_norm bring"
+        " it.",
+    ),
+    Turn(
+        "statistics-returned-too",
+        ALONE,
+        "You return mean and variance beside the result. Only the normalised numbers are asked for.",
+    ),
 )
 
 
@@ -264,6 +316,12 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
     if on("statistics-detached") or on("variance-detached"):
         variance = variance.detach()
     divisor = (variance + eps).sqrt()
+    if on("eps-in-both-places"):
+        divisor = divisor + eps
+    if on("eps-subtracted"):
+        divisor = (variance - eps).sqrt()
+    if on("not-divided"):
+        divisor = 1.0
     if on("eps-squared"):
         divisor = (variance + eps**2).sqrt()
     if on("eps-as-a-floor"):
@@ -278,7 +336,9 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
         divisor = (variance + eps) ** 2
     if on("multiplied-by-std"):
         divisor = 1 / divisor
-    result = centred / divisor
+    result = (centred + eps if on("eps-added-to-numerator") else centred) / divisor
+    if on("mean-subtracted-after-dividing"):
+        result = x / divisor - (x - centred)
     if on("brackets-missing"):
         return x - (x - centred) / divisor * gain + bias
     if on("eps-added-to-quotient"):
@@ -308,6 +368,9 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
     if on("bias-ignored"):
         bias = 0.0
     result = (result + bias) * gain if on("gain-after-bias") else result * gain + bias
+    result = result + x if on("residual-added") else result
+    if on("statistics-returned-too"):
+        return result, x - centred, variance
     return result.detach() if on("result-detached") else result
 
 
@@ -453,6 +516,10 @@ def layer_norm(on: On) -> Any:
             return (x - low) / (high - low + eps) * gain + bias
         if on("gain-and-bias-before-norm"):
             return F.layer_norm(x * gain + bias, x.shape[-1:], eps=eps)
+        if on("gain-before-norm"):
+            return F.layer_norm(x * gain, x.shape[-1:], eps=eps) + bias
+        if on("normalised-twice"):
+            x = F.layer_norm(x, x.shape[-1:], gain, bias, eps)
         axes: tuple[int, ...] = (-1,)
         if on("over-the-words"):
             axes = (-2,)
@@ -698,6 +765,55 @@ def layer_norm_in_double_on_a_copy(x: Any, gain: Any, bias: Any, eps: float = 1e
         "Your mean is right, but the variance divides by the number of all positions, padding "
         "included. Both are averages over the words.",
     ),
+    Turn(
+        "mask-asked-for-its-truth",
+        ALONE,
+        "You ask whether the mask is true (`if mask`, `mask or ...`). A tensor of many answers has no "
+        "single one; what you want to know is whether there is a mask at all, that is, whether it is "
+        "None.",
+    ),
+    Turn(
+        "padding-made-nan",
+        ALONE,
+        "The values are right, but the gradients are NaN: you fill padding with NaN and skip it when "
+        "you average. The gradient does not skip it. Select the words instead.",
+    ),
+    Turn(
+        "first-sentence-only",
+        ALONE,
+        "Your mean and variance come from the first sentence alone. They are taken over all words of "
+        "the whole batch.",
+    ),
+    Turn(
+        "last-sentence-only",
+        ALONE,
+        "Your mean and variance come from the last sentence alone. They are taken over all words of "
+        "the whole batch.",
+    ),
+    Turn(
+        "shared-positions-only",
+        ALONE,
+        "You take statistics only from positions at which every sentence has a word. A long sentence "
+        "then loses its end: every word counts, wherever it stands.",
+    ),
+    Turn(
+        "full-sentences-only",
+        ALONE,
+        "You take statistics only from sentences without any padding. The words of the others count "
+        "too: leave out positions, not sentences.",
+    ),
+    Turn(
+        "sentences-with-any-word",
+        ALONE,
+        "You leave out sentences of nothing but padding, and count all positions of the others. "
+        "Padding at the end of a sentence must go too: leave out positions, not sentences.",
+    ),
+    Turn(
+        "padding-not-scaled",
+        ALONE,
+        "Gain and bias reach the words only. Padding is left out of the statistics and nothing else: "
+        "its positions are scaled and shifted like all others.",
+    ),
 )
 def batch_norm(on: On) -> Any:
     def block(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
@@ -713,6 +829,14 @@ def batch_norm(on: On) -> Any:
         if mask is None and on("none-used-as-mask"):
             return (x - x[mask].mean(dim=0)) / eps**0.5 * gain + bias
         real = torch.ones_like(x[..., :1]) if mask is None else mask.unsqueeze(-1).to(x.dtype)
+        if on("mask-asked-for-its-truth") and mask is not None:
+            bool(mask)
+        if on("gain-before-norm"):
+            x, gain = x * gain, torch.ones_like(gain)
+        if on("normalised-twice"):
+            words = x.flatten(0, 1) if mask is None else x[mask]
+            spread, centre = torch.var_mean(words, dim=0, correction=0)
+            x = (x - centre) / (spread + eps).sqrt() * gain + bias
         if on("padding-overwritten-in-place") and mask is not None:
             x = raw.mul_(real)
         seen, every = real, torch.ones_like(real)
@@ -720,6 +844,15 @@ def batch_norm(on: On) -> Any:
             seen = every
         if on("mask-inverted") and mask is not None:
             seen = 1 - seen
+        if on("first-sentence-only") or on("last-sentence-only"):
+            seen = torch.zeros_like(seen)
+            seen[0 if on("first-sentence-only") else -1] = real[0 if on("first-sentence-only") else -1]
+        if on("shared-positions-only"):
+            seen = real * real.amin(dim=0, keepdim=True)
+        if on("full-sentences-only"):
+            seen = real * real.amin(dim=1, keepdim=True)
+        if on("sentences-with-any-word"):
+            seen = torch.ones_like(real) * real.amax(dim=1, keepdim=True)
         axes: tuple[int, ...] = (0, 1)
         if on("like-layer-norm"):
             axes = (2,)
@@ -758,6 +891,10 @@ def batch_norm(on: On) -> Any:
             variance = squares.sum(dim=axes, keepdim=True) / seen.sum()
         if on("variance-counts-all-positions"):
             variance = (squares * seen).mean(dim=axes, keepdim=True)
+        if on("padding-made-nan"):
+            holes = x.masked_fill(real == 0, math.nan)
+            mean = holes.nanmean(dim=axes, keepdim=True)
+            variance = (holes - mean).square().nanmean(dim=axes, keepdim=True)
         if on("mean-over-all-variance-over-words"):
             mean = x.mean(dim=axes, keepdim=True)
         if on("mean-over-words-variance-over-all"):
@@ -769,6 +906,8 @@ def batch_norm(on: On) -> Any:
         result = _finish(on, x, centred, variance, gain, bias, eps)
         if on("padding-zeroed-in-result"):
             result = result * real
+        if on("padding-not-scaled"):
+            result = torch.where(real.bool(), result, centred / (variance + eps).sqrt())
         if on("padding-left-raw"):
             result = torch.where(real.bool(), result, x)
         if on("only-words-returned") and mask is not None:
@@ -905,6 +1044,28 @@ _RESIDUAL = (
         ALONE,
         "You scale the sum down. A residual path adds, with no factor.",
     ),
+    Turn(
+        "sublayer-scaled",
+        ALONE,
+        "You scale what the sublayer gives before it is added. A residual path adds, with no factor.",
+    ),
+    Turn(
+        "activation-added",
+        ALONE,
+        "You set the negative numbers of what the sublayer gives to zero. The residual path adds it as "
+        "it is: activations live inside sublayers.",
+    ),
+    Turn(
+        "sublayer-of-sublayer",
+        ALONE,
+        "You send what the sublayer gives through the sublayer again. One residual path holds one "
+        "sublayer, which runs once.",
+    ),
+    Turn(
+        "sublayer-returned-too",
+        ALONE,
+        "You return what the sublayer gave beside the result. Only the result is asked for.",
+    ),
 )
 
 
@@ -912,6 +1073,8 @@ def _join(on: On, x: Any, path: Any, given: Any) -> Any:
     """Bring the residual path and the sublayer's result together."""
     given = F.dropout(given, 0.1) if on("dropout-added") else given
     given = given.detach() if on("sublayer-detached") else given
+    given = given / 2 if on("sublayer-scaled") else given
+    given = torch.relu(given) if on("activation-added") else given
     if on("residual-missing"):
         return given
     if on("x-overwritten"):
@@ -1047,11 +1210,14 @@ def post_norm(on: On) -> Any:
         if on("sublayer-of-the-sum"):
             return _leave(on, sublayer(x + norm(x)))
         given = sublayer(norm(x) if on("sublayer-sees-normalised-input") else x)
+        given = sublayer(given) if on("sublayer-of-sublayer") else given
         given = norm(given) if on("only-sublayer-normalised") else given
         summed = _join(on, x, norm(x) if on("residual-normalised") else x, given)
         if on("norm-missing") or on("only-sublayer-normalised"):
             return _leave(on, summed)
         result = norm(norm(summed)) if on("norm-twice") else norm(summed)
+        if on("sublayer-returned-too"):
+            return result, given
         return _leave(on, x + result if on("residual-around-norm") else result)
 
     return block
@@ -1143,6 +1309,12 @@ def post_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
         ALONE,
         "Your sublayer is given x plus its norm. It sees the normalised x alone.",
     ),
+    Turn(
+        "raw-and-normalised-added",
+        ALONE,
+        "You add both the raw x and the normalised one to what the sublayer gives. The residual path "
+        "carries the raw x alone.",
+    ),
 )
 def pre_norm(on: On) -> Any:
     def block(x: Any, sublayer: Callable[[Any], Any], norm: Callable[[Any], Any]) -> Any:
@@ -1164,8 +1336,12 @@ def pre_norm(on: On) -> Any:
             return _leave(on, _join(on, x, path, norm(x)))
         normalised = norm(norm(x)) if on("norm-twice") else norm(x)
         given = sublayer(normalised)
+        given = sublayer(given) if on("sublayer-of-sublayer") else given
         given = norm(given) if on("sublayer-result-normalised-too") else given
+        path = x + norm(x) if on("raw-and-normalised-added") else path
         result = _join(on, x, path, given)
+        if on("sublayer-returned-too"):
+            return result, given
         return _leave(on, norm(result) if on("sum-normalised-too") else result)
 
     return block
@@ -1188,6 +1364,18 @@ def pre_norm_with_add(x: Any, sublayer: Any, norm: Any) -> Any:
 @right("5.4")
 def pre_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
     return torch.stack([sublayer(norm(x)), x]).sum(dim=0)
+
+
+_ACTIVATIONS = {
+    "mish": "Mish",
+    "selu": "SELU",
+    "hard-swish": "hard swish",
+    "gelu-with-tanh": "GELU, in its tanh form,",
+    "gelu-with-sigmoid": "GELU, in its sigmoid form,",
+    "square": "the square",
+    "exponential": "the exponential",
+    "softsign": "softsign",
+}
 
 
 @space(
@@ -1417,6 +1605,83 @@ def pre_norm_with_stack(x: Any, sublayer: Any, norm: Any) -> Any:
         "You use ReLU once more, before the second bias is added. There is one ReLU, between the two "
         "maps.",
     ),
+    Turn(
+        "relu-capped-at-one",
+        ALONE,
+        "Your activation is capped at one. ReLU lets every positive number through unchanged.",
+    ),
+    *(
+        Turn(
+            name,
+            ALONE,
+            f"You use {words} between the maps. Here it is ReLU: positive numbers pass unchanged, "
+            "negative ones become zero.",
+        )
+        for name, words in _ACTIVATIONS.items()
+    ),
+    Turn(
+        "relu-of-the-opposite",
+        ALONE,
+        "You turn the sign before the ReLU, so it keeps what it should drop. Look at the minus in front"
+        " of the hidden features.",
+    ),
+    Turn(
+        "relu-on-the-weights",
+        ALONE,
+        "You cut off the negative weights. ReLU belongs to what the first map gives, not to the map "
+        "itself.",
+    ),
+    Turn(
+        "floor-above-zero",
+        ALONE,
+        "Your activation lifts every number to at least one. ReLU takes the larger of it and zero.",
+    ),
+    Turn(
+        "whole-words-dropped",
+        ALONE,
+        "You drop or keep all hidden features of a word together. ReLU looks at each number alone.",
+    ),
+    Turn(
+        "x-overwritten",
+        ALONE,
+        "You set the negative features of x itself to zero, in place. ReLU belongs between the two "
+        "maps, and a block never changes its input.",
+    ),
+    Turn(
+        "last-word-only",
+        ALONE,
+        "Only the last word goes through the layer. Every word goes through the same two maps: the "
+        "matrix product takes care of all of them at once.",
+    ),
+    Turn(
+        "first-word-only",
+        ALONE,
+        "Only the first word goes through the layer. Every word goes through the same two maps: the "
+        "matrix product takes care of all of them at once.",
+    ),
+    Turn(
+        "hidden-normalised",
+        ALONE,
+        "You normalise the hidden features. The norm is not part of this layer: pre_norm and post_norm "
+        "bring it.",
+    ),
+    Turn(
+        "x-normalised",
+        ALONE,
+        "You normalise x before the first map. The norm is not part of this layer: pre_norm and "
+        "post_norm bring it.",
+    ),
+    Turn(
+        "hidden-scaled",
+        ALONE,
+        "You divide the hidden features by the root of their number. That belongs to attention scores: "
+        "here nothing is scaled.",
+    ),
+    Turn(
+        "hidden-returned-too",
+        ALONE,
+        "You return the hidden features beside the result. Only the result is asked for.",
+    ),
 )
 def feed_forward(on: On) -> Any:
     activations: dict[str, Callable[[Any], Any]] = {
@@ -1437,6 +1702,20 @@ def feed_forward(on: On) -> Any:
         "absolute-value": torch.abs,
         "relu-upside-down": lambda hidden: hidden.clamp(max=0),
         "relu-capped": F.relu6,
+        "relu-capped-at-one": lambda hidden: hidden.clamp(0, 1),
+        "mish": F.mish,
+        "selu": F.selu,
+        "hard-swish": F.hardswish,
+        "gelu-with-tanh": lambda hidden: F.gelu(hidden, approximate="tanh"),
+        "gelu-with-sigmoid": lambda hidden: hidden * torch.sigmoid(1.702 * hidden),
+        "square": torch.square,
+        "exponential": torch.exp,
+        "softsign": F.softsign,
+        "relu-of-the-opposite": lambda hidden: torch.relu(-hidden),
+        "relu-on-the-weights": lambda hidden: hidden,
+        "floor-above-zero": lambda hidden: hidden.clamp(min=1),
+        "whole-words-dropped": lambda hidden: hidden * (hidden.sum(dim=-1, keepdim=True) > 0),
+        "x-overwritten": lambda hidden: hidden,
     }
 
     def block(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
@@ -1452,6 +1731,10 @@ def feed_forward(on: On) -> Any:
             F.linear(x, w_1)
         x = x.detach() if on("x-detached") else x
         x = torch.relu(x) if on("relu-before-first-map") else x
+        x = raw.relu_() if on("x-overwritten") else x
+        x = _unit(x) if on("x-normalised") else x
+        if on("relu-on-the-weights"):
+            w_1 = torch.relu(w_1)
         early = 0.0 if on("first-bias-missing") or on("first-bias-after-relu") else b_1
         early = -b_1 if on("first-bias-subtracted") else early
         b_2 = -b_2 if on("second-bias-subtracted") else b_2
@@ -1459,6 +1742,8 @@ def feed_forward(on: On) -> Any:
         hidden = hidden + b_1 if on("first-bias-after-relu") else hidden
         hidden = F.dropout(hidden, 0.1) if on("dropout-added") else hidden
         hidden = hidden.detach() if on("hidden-detached") else hidden
+        hidden = _unit(hidden) if on("hidden-normalised") else hidden
+        hidden = hidden / hidden.shape[-1] ** 0.5 if on("hidden-scaled") else hidden
         if on("second-map-missing"):
             return hidden.detach() if on("result-detached") else hidden
         back = w_1.mT if on("second-map-is-first-transposed") else w_2
@@ -1478,6 +1763,12 @@ def feed_forward(on: On) -> Any:
         if on("residual-and-norm-added"):
             result = _unit(x + result)
         result = F.dropout(result, 0.1) if on("dropout-on-result") else result
+        if (on("last-word-only") or on("first-word-only")) and x.ndim > 1:
+            kept = torch.zeros(x.shape[-2], 1, dtype=x.dtype, device=x.device)
+            kept[-1 if on("last-word-only") else 0] = 1
+            result = result * kept
+        if on("hidden-returned-too"):
+            return result, hidden
         return result.detach() if on("result-detached") else result
 
     return block
@@ -1800,6 +2091,68 @@ _FAULTS = {
         "You send x through attention and the feed-forward layer and go around both with one residual"
         " path and one norm. Each sublayer has its own.",
     ),
+    Turn(
+        "keys-not-normalised",
+        ALONE,
+        "In your pre-norm block the keys come from the raw words. Attention sees the normalised x in "
+        "all three places: query, key and value.",
+    ),
+    Turn(
+        "mask-not-passed-in-pre-norm",
+        ALONE,
+        "With norm_first=True the mask makes no difference, though the other order is right. Hand it on"
+        " in both.",
+    ),
+    Turn(
+        "mask-not-passed-in-post-norm",
+        ALONE,
+        "With norm_first=False the mask makes no difference, though the other order is right. Hand it "
+        "on in both.",
+    ),
+    Turn(
+        "attention-twice",
+        ALONE,
+        "Your words go through attention twice. The block has two sublayers: attention once, then the "
+        "feed-forward layer once.",
+    ),
+    Turn(
+        "feed-forward-twice",
+        ALONE,
+        "Your words go through the feed-forward layer twice. The block has two sublayers: attention "
+        "once, then the feed-forward layer once.",
+    ),
+    Turn(
+        "attention-over-the-batch",
+        ALONE,
+        "You exchange batch and sequence before attention, so a word looks at other sentences and not "
+        "at its own. Attention works on the axes (batch, seq, d_model) as they are.",
+    ),
+    Turn(
+        "own-norms",
+        ALONE,
+        "You normalise with a layer norm of your own, without gain and bias. Use the norms that the "
+        "block owns: theirs are learned.",
+    ),
+    Turn(
+        "activation-added",
+        ALONE,
+        "You set negative numbers of a sublayer's result to zero before it is added. Activations live "
+        "inside sublayers: the result is added as it is.",
+    ),
+    Turn(
+        "nothing-returned-too",
+        ALONE,
+        "You return a second thing beside the result. The block returns the words alone, one tensor.",
+    ),
+    *(
+        Turn(
+            f"dropout-{where}",
+            ALONE,
+            "You drop some numbers at random. Dropout is not asked for here: the same input should give"
+            " the same result.",
+        )
+        for where in ("on-attention", "on-feed-forward", "on-result")
+    ),
     *(
         Turn(
             f"{fault}-in-{order}",
@@ -1828,7 +2181,14 @@ def encoder_block(on: On) -> Any:
                 around = start if on("only-queries-normalised") else y
                 value = start if on("values-not-normalised") else around
                 asking = start if on("queries-not-normalised") else y
-                output, weights = self.attention(asking, around, value, mask)
+                around = start if on("keys-not-normalised") else around
+                hidden = mask
+                if on(f"mask-not-passed-in-{'pre' if self.norm_first else 'post'}-norm"):
+                    hidden = None
+                if on("attention-over-the-batch"):
+                    y = y.transpose(0, 1)
+                    return self.attention(y, y, y)[0].transpose(0, 1)
+                output, weights = self.attention(asking, around, value, hidden)
                 if on("attention-gives-two-things"):
                     return (output, weights)
                 output = weights if on("weights-instead-of-output") else output
@@ -1857,10 +2217,17 @@ def encoder_block(on: On) -> Any:
             else:
                 if not on("attention-missing"):
                     x = residual(x, attend, first, "attention")
+                if on("attention-twice"):
+                    x = residual(x, attend, first, "attention")
                 if not on("feed-forward-missing"):
+                    x = residual(x, think, second, "feed-forward")
+                if on("feed-forward-twice"):
                     x = residual(x, think, second, "feed-forward")
             x = second(x) if on("norm-at-the-end-too") else x
             x = x.detach() if on("result-detached") else x
+            x = F.dropout(x, 0.1) if on("dropout-on-result") else x
+            if on("nothing-returned-too"):
+                return x, None
             return (x, weights) if on("weights-returned-too") else x
 
         def around(self, x: Any, sublayer: Any, norm: Any, name: str, start: Any) -> Any:
@@ -1877,6 +2244,7 @@ def encoder_block(on: On) -> Any:
             missing = "first-norm-missing" if name == "attention" else "second-norm-missing"
             if faulty("norms-missing") or faulty(missing):
                 norm = nn.Identity()
+            norm = _unit if on("own-norms") else norm
             seen = norm(x) if pre else x
             path = x
             if on("second-residual-from-block-input") and name == "feed-forward":
@@ -1884,7 +2252,9 @@ def encoder_block(on: On) -> Any:
             if pre and (on("residual-normalised") or on(f"{name}-residual-normalised")):
                 path = norm(x)
             given = sublayer(seen)
-            given = F.dropout(given, 0.1) if on("dropout-added") else given
+            dropped = on("dropout-added") or on(f"dropout-on-{name}")
+            given = F.dropout(given, 0.1) if dropped else given
+            given = torch.relu(given) if on("activation-added") else given
             if on("sublayer-result-normalised") and not pre:
                 return path + norm(given)
             if faulty("no-residuals") or faulty(f"no-residual-around-{name}"):
@@ -2118,6 +2488,46 @@ class BuiltInAttentionBlock(EncoderBlock):
         "Every block gets the original words and you sum up what they give. They form a chain: each "
         "gets what the one before it gave.",
     ),
+    Turn(
+        "results-listed",
+        ALONE,
+        "You return a list with the result of every block. Only the last result is asked for, after the"
+        " final norm, as one tensor.",
+    ),
+    Turn(
+        "stack-run-twice",
+        ALONE,
+        "Your words go through the whole stack twice. Every block is used once.",
+    ),
+    Turn(
+        "first-block-twice",
+        ALONE,
+        "Your words go through the first block twice: once before the loop and once in it. Every block "
+        "is used once.",
+    ),
+    Turn(
+        "last-block-repeated",
+        ALONE,
+        "Your words go through the last block again and again. Every block of the stack has weights of "
+        "its own and is used once.",
+    ),
+    Turn(
+        "mask-returned-too",
+        ALONE,
+        "You return the mask beside the result. Only the words are asked for, as one tensor.",
+    ),
+    Turn(
+        "padding-zeroed",
+        ALONE,
+        "You set the result to zero where there is padding. The mask hides padding from those who look;"
+        " what stands in its own place does not matter and is left as it is.",
+    ),
+    Turn(
+        "dropout-on-result",
+        ALONE,
+        "You drop some numbers of the result at random. Dropout is not asked for here: the same input "
+        "should give the same result.",
+    ),
 )
 def encoder(on: On) -> Any:
     class Stack(Encoder):
@@ -2134,6 +2544,12 @@ def encoder(on: On) -> Any:
                 blocks = blocks[::-1]
             if on("one-block-repeated"):
                 blocks = blocks[:1] * len(blocks)
+            if on("last-block-repeated"):
+                blocks = blocks[-1:] * len(blocks)
+            if on("first-block-twice"):
+                blocks = [*blocks[:1], *blocks]
+            if on("stack-run-twice"):
+                blocks = [*blocks, *blocks]
             early = on("norm-before-the-blocks") or on("norm-before-and-after")
             x = self.norm(x) if early else x
             for i, block in enumerate(blocks):
@@ -2171,6 +2587,13 @@ def encoder(on: On) -> Any:
             if on("norm-in-post-norm-too") and isinstance(self.norm, nn.Identity):
                 x = _unit(x)
             x = x.detach() if on("result-detached") else x
+            x = F.dropout(x, 0.1) if on("dropout-on-result") else x
+            if on("padding-zeroed") and mask is not None and mask.shape[-2] == 1:
+                x = x * mask.flatten(0, -2).unsqueeze(-1)
+            if on("mask-returned-too"):
+                return x, mask
+            if on("results-listed"):
+                return results
             if on("all-results-stacked"):
                 return torch.stack(results)
             return [*results, x] if on("all-results-returned") else x
@@ -2269,3 +2692,27 @@ def only_norm(x: Any, sublayer: Any, norm: Any) -> Any:
 class AddedAgain(EncoderBlock):
     def forward(self, x: Any, mask: Any = None) -> Any:
         return x + super().forward(x, mask)
+
+
+@wrong(
+    "5.2",
+    "built-in-with-own-statistics",
+    "You hand your statistics to the built-in batch norm as running ones. It takes those for constants "
+    "and refuses to send gradients through them; subtract and divide yourself.",
+)
+def built_in_with_statistics(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
+    words = x.flatten(0, 1) if mask is None else x[mask]
+    spread, centre = torch.var_mean(words, dim=0, correction=0)
+    moved = F.batch_norm(x.flatten(0, 1), centre, spread, gain, bias, False, 0.1, eps)
+    return moved.reshape(x.shape)
+
+
+@wrong(
+    "5.5",
+    "layers-of-its-own",
+    "You make new layers inside the function and ignore the weights you were given: every call would "
+    "draw other ones. Use w_1, b_1, w_2 and b_2.",
+)
+def layers_of_its_own(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
+    wide, narrow = nn.Linear(*w_1.shape), nn.Linear(*w_2.shape)
+    return narrow(torch.relu(wide(x)))
