@@ -71,7 +71,8 @@ def test_any_number_of_axes_is_kept_before_the_new_one(submission, expected, dra
 def test_the_rows_are_as_wide_as_the_vocabulary_when_its_last_words_are_absent(
     submission, expected, draw
 ):
-    tokens = draw.integers(0, 4, batch=BATCH, seq=SEQ)
+    # A batch of one: its axis stays, too.
+    tokens = draw.integers(0, 4, batch=1, seq=SEQ)
     right = expected.embedding.one_hot(tokens, 11)
     rows = submission.embedding.one_hot(tokens, 11)
     agree(rows, right, "with a vocabulary of 11 words the entry", "batch seq vocab")
@@ -688,7 +689,7 @@ def test_a_single_transposed_gradient_is_clipped(submission, expected, draw):
 
 @exercise("1.6")
 def test_gradients_of_one_shape_share_one_norm(submission, expected, draw):
-    gradients = [draw.normal(d_in=D_IN, d_hidden=D_HIDDEN, dtype=torch.float64) for _ in range(3)]
+    gradients = [draw.normal(d_in=D_IN, d_out=1, dtype=torch.float64) for _ in range(3)]
     right = expected.rnn.clip_gradients(gradients, 2.5)
     agree_all(submission.rnn.clip_gradients(gradients, 2.5), right, "among others of its shape,")
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
+from lab_grader.course.bank import ALONE, ENDINGS, On, Turn, right, slips, space, wrong
 from lab_transformer.rnn import rnn_cell as reference_cell
 
 
@@ -2483,3 +2483,651 @@ def dropped(gradients: Any, max_norm: float) -> Any:
 def exchanged(tokens: Any, vocab_size: int) -> Any:
     rows = F.one_hot(tokens, vocab_size).to(torch.get_default_dtype())
     return rows.transpose(0, -1) if rows.ndim > 2 else rows
+
+
+slips(
+    "1.1",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "axis-in-front",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+)
+slips(
+    "1.2",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "axis-in-front",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+    "through-numpy",
+    changed=("table",),
+)
+
+
+@wrong(
+    "1.2",
+    "batched-product",
+    "Your product wants a batch on both sides, as torch.bmm does: the rows may have one, the table has "
+    "none. Use a product that broadcasts.",
+)
+def batched_product(rows: Any, table: Any) -> Any:
+    return torch.bmm(rows, table)
+
+
+@wrong(
+    "1.2",
+    "multiplied-entry-by-entry",
+    "You multiply rows and table entry by entry, and their axes do not line up. A matrix product pairs "
+    "the vocabulary of both and sums over it.",
+)
+def entry_by_entry(rows: Any, table: Any) -> Any:
+    return rows * table
+
+
+@wrong(
+    "1.2",
+    "rows-as-indices",
+    "You index the table with the one-hot rows themselves, as if they were token ids. A row says how "
+    "much of each word to take: multiply it with the table.",
+)
+def rows_as_indices(rows: Any, table: Any) -> Any:
+    return table[rows]
+
+
+@wrong(
+    "1.2",
+    "zeros-and-ones-as-indices",
+    "You index the table with the zeros and ones of the rows, so only its first two rows are ever "
+    "looked up. A row says how much of each word to take: multiply it with the table.",
+)
+def zeros_and_ones_as_indices(rows: Any, table: Any) -> Any:
+    return table[rows.long()]
+
+
+@wrong(
+    "1.2",
+    "rows-to-the-embedding-function",
+    "You hand the one-hot rows to torch's embedding function, which takes token ids and refuses "
+    "numbers with a fraction. The exercise is to do the look-up as a matrix product.",
+)
+def rows_to_the_embedding_function(rows: Any, table: Any) -> Any:
+    return F.embedding(rows, table)
+
+
+@wrong(
+    "1.2",
+    "row-after-the-word",
+    "Every token gets the row after its own. The row's number is the token's, and a matrix product "
+    "picks it without any counting.",
+)
+def row_after_the_word(rows: Any, table: Any) -> Any:
+    return rows @ table.roll(-1, dims=0)
+
+
+@wrong(
+    "1.2",
+    "row-after-the-largest",
+    "You look up by the place of the largest entry, and take the row after it. Neither is needed: a "
+    "matrix product picks the row, and lets gradients through to the one-hot rows.",
+)
+def row_after_the_largest(rows: Any, table: Any) -> Any:
+    return table.roll(-1, dims=0)[rows.argmax(dim=-1)]
+
+
+@wrong(
+    "1.2",
+    "row-before-the-word",
+    "Every token gets the row before its own. The row's number is the token's, and a matrix product "
+    "picks it without any counting.",
+)
+def row_before_the_word(rows: Any, table: Any) -> Any:
+    return rows @ table.roll(1, dims=0)
+
+
+@wrong(
+    "1.2",
+    "embeddings-standardised",
+    "You bring every embedding to mean 0 and variance 1, as a layer norm does. That is another block; "
+    "a look-up gives the row as it stands in the table.",
+)
+def embeddings_standardised(rows: Any, table: Any) -> Any:
+    return F.layer_norm(rows @ table, table.shape[-1:])
+
+
+slips(
+    "1.3",
+    "nothing-returned",
+    "as-an-array",
+    "as-a-list",
+    "in-half-precision",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+    "through-numpy",
+    changed=("x", "w_x", "w_h", "b"),
+    cut=("w_x", "w_h", "b"),
+)
+
+
+@wrong(
+    "1.3",
+    "tanh-of-one-number",
+    "You use the tanh of the math module, which takes a single number. Torch has one that squashes a "
+    "whole tensor and passes gradients on.",
+)
+def tanh_of_one_number(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return math.tanh((x @ w_x + h @ w_h + b).detach())
+
+
+@wrong(
+    "1.3",
+    "multiplied-entry-by-entry",
+    "You multiply vectors and weights entry by entry, and their axes do not line up. Each share is a "
+    "matrix product: every unit sums over all entries of the vector.",
+)
+def cell_entry_by_entry(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(x * w_x + h * w_h + b)
+
+
+@wrong(
+    "1.3",
+    "weights-from-the-left",
+    "The weights stand on the left of the products. In this course vectors are rows, so weights of the "
+    "shape (in, out) multiply from the right.",
+)
+def cell_weights_from_the_left(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(w_x @ x + w_h @ h + b)
+
+
+@wrong(
+    "1.3",
+    "joined-along-the-batch",
+    "You join input and state along the first axis, where they have the batch. Side by side means "
+    "along the last axis: name it when you join.",
+)
+def cell_joined_along_the_batch(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(torch.cat([x, h]) @ torch.cat([w_x, w_h]) + b)
+
+
+@wrong(
+    "1.3",
+    "one-product-for-both",
+    "You add input and state first, and multiply afterwards. They have different widths and weights of "
+    "their own: each goes through its own matrix before they are added.",
+)
+def cell_one_product_for_both(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh((x + h) @ w_h + b)
+
+
+slips(
+    "1.4",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "always-float64",
+    "axis-in-front",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+    "through-numpy",
+    changed=("xs", "w_x", "w_h", "b"),
+    cut=("xs", "h0", "w_x", "w_h", "b"),
+)
+
+_ONE_BATCH_AXIS = (
+    "Your code takes it that axis 0 is the batch and axis 1 the sequence. There may be no batch, or "
+    "several axes in front of seq: count axes from the end."
+)
+
+
+def _walk(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> list[Any]:
+    """Collect the states of words that come one by one."""
+    states = [h0]
+    for x in xs:
+        states.append(reference_cell(x, states[-1], w_x, w_h, b))
+    return states[1:]
+
+
+@wrong("1.4", "cell-along-axis-one", _ONE_BATCH_AXIS)
+def cell_along_axis_one(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    states = _walk([xs[:, t] for t in range(xs.shape[1])], h0, w_x, w_h, b)
+    return torch.stack(states, dim=1), states[-1]
+
+
+@wrong("1.4", "three-axes-indexed", _ONE_BATCH_AXIS)
+def three_axes_indexed(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    states = _walk([xs[:, t, :] for t in range(xs.shape[1])], h0, w_x, w_h, b)
+    return torch.stack(states, dim=1), states[-1]
+
+
+@wrong(
+    "1.4",
+    "states-made-into-numbers",
+    "You make a tensor from a list of tensors as if they were plain numbers. Tensors that exist "
+    "already are put together by stacking them, which keeps their gradients.",
+)
+def states_made_into_numbers(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    states = _walk(xs.unbind(dim=-2), h0, w_x, w_h, b)
+    return torch.tensor([float(state.detach()) for state in states]), states[-1]
+
+
+@wrong(
+    "1.4",
+    "room-for-one-sentence",
+    "The tensor in which you collect the states has room for one sentence only. Whatever axes stand in "
+    "front of seq stand in front of the states, too.",
+)
+def room_for_one_sentence(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    states = _walk(xs.unbind(dim=-2), h0, w_x, w_h, b)
+    room = xs.new_zeros(len(states), w_h.shape[-1])
+    for t, state in enumerate(states):
+        room[t] = state
+    return room, states[-1]
+
+
+slips(
+    "1.5",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "in-half-precision",
+    "always-float64",
+    "axis-in-front",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+)
+
+
+def _jacobian(states: Any, inputs: Any) -> Any:
+    """Give the Jacobian of the last state, its units in front."""
+    units = states[..., -1, :].unbind(dim=-1)
+    return torch.stack([torch.autograd.grad(u.sum(), inputs, retain_graph=True)[0] for u in units])
+
+
+@wrong(
+    "1.5",
+    "not-one-number-at-a-time",
+    "You ask autograd for the gradient of many numbers at once, and it wants a single one. Go through "
+    "the units one by one, and add each up over the batch: sentences do not mix.",
+)
+def not_one_number_at_a_time(states: Any, inputs: Any) -> Any:
+    (gradient,) = torch.autograd.grad(states[..., -1, :], inputs, retain_graph=True)
+    return gradient.norm(dim=-1)
+
+
+@wrong(
+    "1.5",
+    "one-unit-of-the-whole-batch",
+    "You ask autograd for the gradient of one unit of every sentence at once, and it wants a single "
+    "number. Add each unit up over the batch: sentences do not mix, so each keeps its own gradient.",
+)
+def one_unit_of_the_whole_batch(states: Any, inputs: Any) -> Any:
+    rows = [
+        torch.autograd.grad(unit, inputs, retain_graph=True)[0]
+        for unit in states[..., -1, :].unbind(dim=-1)
+    ]
+    return torch.stack(rows).square().sum(dim=(0, -1)).sqrt()
+
+
+@wrong(
+    "1.5",
+    "slices-of-the-inputs",
+    "You ask for the gradient of a slice of the inputs, but the states were not computed from that "
+    "slice: autograd has never seen it. Ask for the whole inputs, and take the step out of the result.",
+)
+def slices_of_the_inputs(states: Any, inputs: Any) -> Any:
+    (gradient,) = torch.autograd.grad(states[..., -1, :].sum(), inputs[..., 0, :], retain_graph=True)
+    return gradient
+
+
+@wrong(
+    "1.5",
+    "divided-by-the-units",
+    "You divide the norms by the number of units. The Frobenius norm is the root of the sum of all "
+    "squares, with nothing divided.",
+)
+def divided_by_the_units(states: Any, inputs: Any) -> Any:
+    return _jacobian(states, inputs).square().sum(dim=(0, -1)).sqrt() / states.shape[-1]
+
+
+@wrong(
+    "1.5",
+    "norm-over-the-first-axes",
+    "You take the norm over the units and the first axis of the inputs, which is the batch or the "
+    "sequence. What has to disappear besides the units are the features, the last axis.",
+)
+def norm_over_the_first_axes(states: Any, inputs: Any) -> Any:
+    return _jacobian(states, inputs).norm(dim=(0, 1))
+
+
+slips(
+    "1.6",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "axis-in-front",
+    "squeezed",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+)
+
+
+@wrong(
+    "1.6",
+    "one-added-to-the-norm",
+    "You add something to the norm before you divide, so the gradients come out shorter than the "
+    "limit. A tiny number against division by zero does no harm, a large one does.",
+)
+def one_added_to_the_norm(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    return [gradient * (max_norm / (norm + 1)).clamp(max=1.0) for gradient in gradients]
+
+
+slips(
+    "1.1",
+    *ENDINGS,
+    without=(
+        "absolute-at-the-end",
+        "squared-at-the-end",
+        "relu-at-the-end",
+        "length-one-at-the-end",
+        "last-axis-reversed",
+    ),
+)
+slips(
+    "1.2",
+    *ENDINGS,
+    treated=("table",),
+    without=(
+        "length-one-at-the-end",
+        "standardised-at-the-end",
+        "table-scaled-up",
+        "table-scaled-down",
+        "table-moved-by-one",
+    ),
+)
+slips(
+    "1.3",
+    *ENDINGS,
+    treated=("x", "h"),
+    without=(
+        "tanh-at-the-end",
+        "h-squashed",
+    ),
+)
+slips(
+    "1.4",
+    *ENDINGS,
+    first=True,
+    treated=("xs",),
+    without=(
+        "rows-reversed",
+        "xs-turned-around",
+    ),
+)
+slips(
+    "1.5",
+    *ENDINGS,
+    without=(
+        "absolute-at-the-end",
+        "relu-at-the-end",
+        "squared-at-the-end",
+        "last-axis-reversed",
+    ),
+)
+
+
+@wrong(
+    "1.1",
+    "first-column-dropped",
+    "Your rows lack the first column, so token 0 has no place. The ids start at 0, and each of the "
+    "vocab_size words has a column.",
+)
+def first_column_dropped(tokens: Any, vocab_size: int) -> Any:
+    return F.one_hot(tokens, vocab_size).to(torch.get_default_dtype())[..., 1:]
+
+
+@wrong(
+    "1.1",
+    "tokens-counted",
+    "You count how often each word occurs in the whole input. Every token keeps a row of its own.",
+)
+def tokens_counted(tokens: Any, vocab_size: int) -> Any:
+    return F.one_hot(tokens.flatten(), vocab_size).to(torch.get_default_dtype()).sum(dim=0)
+
+
+@wrong(
+    "1.2",
+    "wrong-axes-contracted",
+    "You sum over an axis of the table that is not the vocabulary, and the sizes do not fit. The last "
+    "axis of the rows meets the first of the table.",
+)
+def wrong_axes_contracted(rows: Any, table: Any) -> Any:
+    return torch.tensordot(rows, table, dims=([-1], [1]))
+
+
+@wrong(
+    "1.2",
+    "dropout-added",
+    "Some numbers of your embeddings are zero at random, and the others larger. No dropout is asked "
+    "for here: a look-up gives the row as it stands in the table.",
+)
+def embed_with_dropout(rows: Any, table: Any) -> Any:
+    return F.dropout(rows @ table, 0.1)
+
+
+_OTHER_SQUASHES = {
+    "gelu": F.gelu,
+    "elu": F.elu,
+    "leaky-relu": F.leaky_relu,
+    "softplus": F.softplus,
+    "softsign": F.softsign,
+    "arctangent": torch.atan,
+    "sine": torch.sin,
+    "error-function": torch.erf,
+}
+
+
+def _cell_with(squash: Any) -> Any:
+    return lambda x, h, w_x, w_h, b: squash(x @ w_x + h @ w_h + b)
+
+
+for _name, _squash in _OTHER_SQUASHES.items():
+    wrong(
+        "1.3",
+        _name,
+        "You use another function than tanh. The cell asks for tanh, which keeps the state between -1 "
+        "and 1 and lets it be negative.",
+    )(_cell_with(_squash))
+
+
+@wrong(
+    "1.3",
+    "bias-multiplied",
+    "The bias is multiplied in. It is added to the sum: a bias of zero should not silence the cell.",
+)
+def bias_multiplied(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh((x @ w_x + h @ w_h) * b)
+
+
+@wrong(
+    "1.3",
+    "sum-standardised",
+    "You normalise the sum before the tanh, as a layer norm would. A plain cell squashes the sum as it "
+    "is.",
+)
+def sum_standardised(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(F.layer_norm(x @ w_x + h @ w_h + b, b.shape))
+
+
+@wrong(
+    "1.3",
+    "old-state-mixed-in",
+    "Your result is a mean of the old and the new state, as with a gate. A plain cell replaces its "
+    "state: the old one enters through its weights only.",
+)
+def old_state_mixed_in(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return (h + torch.tanh(x @ w_x + h @ w_h + b)) / 2
+
+
+@wrong(
+    "1.4",
+    "words-added-up",
+    "Every step gets the sum of all words so far. The state is what remembers: each step gets its own "
+    "word only.",
+)
+def words_added_up(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    states = _walk(xs.cumsum(dim=-2).unbind(dim=-2), h0, w_x, w_h, b)
+    return torch.stack(states, dim=-2), states[-1]
+
+
+@wrong(
+    "1.4",
+    "cell-arguments-exchanged",
+    "You hand the cell its arguments in another order: the state arrives where the word belongs. Look "
+    "at the signature of your cell.",
+)
+def cell_arguments_exchanged(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return reference_cell(h0, xs[..., 0, :], w_x, w_h, b)
+
+
+@wrong(
+    "1.4",
+    "weights-exchanged",
+    "You hand the cell its weights in another order: those of the state where those of the word "
+    "belong. Look at the signature of your cell.",
+)
+def cell_weights_exchanged(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return reference_cell(xs[..., 0, :], h0, w_h, w_x, b)
+
+
+@wrong(
+    "1.4",
+    "two-steps-a-word",
+    "You take two steps for every word. One word is one step of the cell: look for a second call.",
+)
+def two_steps_a_word(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    words = [x for x in xs.unbind(dim=-2) for _ in range(2)]
+    states = _walk(words, h0, w_x, w_h, b)[1::2]
+    return torch.stack(states, dim=-2), states[-1]
+
+
+@wrong(
+    "1.5",
+    "third-powers",
+    "You take another norm than asked for. The Frobenius norm is the root of the sum of squares: "
+    "squares below the root, and a square root.",
+)
+def third_powers(states: Any, inputs: Any) -> Any:
+    return _jacobian(states, inputs).abs().pow(3).sum(dim=(0, -1)).pow(1 / 3)
+
+
+@wrong(
+    "1.5",
+    "divided-by-the-features",
+    "You divide the norms by the width of the inputs. The Frobenius norm is the root of the sum of all "
+    "squares, with nothing divided.",
+)
+def divided_by_the_features(states: Any, inputs: Any) -> Any:
+    return _jacobian(states, inputs).square().sum(dim=(0, -1)).sqrt() / inputs.shape[-1]
+
+
+@wrong(
+    "1.6",
+    "only-the-first-clipped",
+    "You clip the first tensor only, and the others come back as they were. All of them get the same "
+    "factor.",
+)
+def only_the_first_clipped(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    return [gradients[0] * (max_norm / norm).clamp(max=1.0), *gradients[1:]]
+
+
+@wrong(
+    "1.6",
+    "only-the-last-clipped",
+    "You clip the last tensor only, and the others come back as they were. All of them get the same "
+    "factor: look at what is inside your loop.",
+)
+def only_the_last_clipped(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    return [*gradients[:-1], gradients[-1] * (max_norm / norm).clamp(max=1.0)]
+
+
+@wrong(
+    "1.6",
+    "limit-divided-by-a-root",
+    "You share the limit out among the tensors, by the root of their number. The limit holds for the "
+    "norm of all of them at once.",
+)
+def limit_divided_by_a_root(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm() * len(gradients) ** 0.5
+    return [gradient * (max_norm / norm).clamp(max=1.0) for gradient in gradients]
+
+
+@wrong(
+    "1.6",
+    "entries-squashed",
+    "You squash every entry below the limit, one by one. That changes the direction, and small "
+    "gradients too: shrink all of them by one factor.",
+)
+def entries_squashed(gradients: Any, max_norm: float) -> Any:
+    return [torch.tanh(gradient / max_norm) * max_norm for gradient in gradients]
+
+
+@wrong(
+    "1.6",
+    "spread-instead-of-norm",
+    "You take the standard deviation of all entries for their norm. The norm is the root of the sum of "
+    "squares: nothing is divided or centred.",
+)
+def spread_instead_of_norm(gradients: Any, max_norm: float) -> Any:
+    spread = torch.cat([gradient.flatten() for gradient in gradients]).std()
+    return [gradient * (max_norm / spread).clamp(max=1.0) for gradient in gradients]
+
+
+@wrong(
+    "1.6",
+    "norms-multiplied",
+    "You multiply the norms of the tensors. The norm of all numbers together is the root of the sum of "
+    "the squared norms.",
+)
+def norms_multiplied(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).prod()
+    return [gradient * (max_norm / norm).clamp(max=1.0) for gradient in gradients]
+
+
+@wrong(
+    "1.6",
+    "clipped-too-late",
+    "Gradients a little above the limit come back as they were. As soon as the norm exceeds max_norm "
+    "they are shrunk: look at what you compare with.",
+)
+def clipped_too_late(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    return [gradient * (max_norm / norm if norm > 2 * max_norm else 1.0) for gradient in gradients]

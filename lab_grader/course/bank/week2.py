@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space
+from lab_grader.course.bank import ALONE, ENDINGS, OTHER_SCORES, On, Turn, right, slips, space, wrong
 
 _NO_GRADIENT = (
     "Your result is right, but it is cut off from its inputs: no gradient can flow back, so nothing "
@@ -663,13 +664,13 @@ def scores_in_double(x: Any) -> Any:
 def softmax(on: On) -> Any:
     def block(scores: Any, dim: Any = None) -> Any:
         if dim is not None and on("dim-not-taken"):
-            raise TypeError("softmax() got an unexpected argument")
+            raise TypeError("softmax() got an unexpected keyword argument 'dim'")
         if dim is None:
             dim = 0 if on("first-axis-by-default") else 1 if on("second-axis-by-default") else -1
         if on("axis-put-back-at-the-end") and dim not in (-1, scores.ndim - 1):
-            raise RuntimeError("The size of tensor a must match the size of tensor b")
+            scores = scores - scores.amax(dim=dim).unsqueeze(-1)
         if on("maximum-is-a-pair"):
-            raise TypeError("unsupported operand type(s) for -")
+            scores = scores - scores.max(dim=dim, keepdim=True)
         dim = -1 if on("dim-ignored") else dim
         dim = 0 if on("always-first-axis") else dim
         dim = 1 if on("always-second-axis") else dim
@@ -1666,3 +1667,467 @@ def views_in_double(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
     rows = x.double().reshape(-1, x.shape[-1])
     q, k, v = ((rows @ w.double()).to(x).reshape(*x.shape[:-1], -1) for w in (w_q, w_k, w_v))
     return q, k, v
+
+
+_EVERYTHING = (
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "axis-in-front",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "all-zero",
+)
+
+slips("2.1", *_EVERYTHING, changed=("x",))
+
+
+@wrong("2.1", "all-axes-reversed", _TWO_AXES)
+def all_axes_reversed(x: Any) -> Any:
+    return x @ x.permute(*reversed(range(x.ndim)))
+
+
+@wrong("2.1", "first-two-axes-exchanged", _TWO_AXES)
+def first_two_axes_exchanged(x: Any) -> Any:
+    return x @ x.transpose(0, 1)
+
+
+@wrong("2.1", "two-axes-named", _TWO_AXES)
+def two_axes_named(x: Any) -> Any:
+    return torch.einsum("id,jd->ij", x, x)
+
+
+@wrong("2.1", "three-axes-named", _THREE_AXES)
+def three_axes_named(x: Any) -> Any:
+    return torch.einsum("bid,bjd->bij", x, x)
+
+
+@wrong(
+    "2.1",
+    "poured-into-another-shape",
+    "You reshape x where its axes should be exchanged. Reshaping pours the numbers into other rows, in "
+    "their old order: it does not turn rows into columns.",
+)
+def poured_into_another_shape(x: Any) -> Any:
+    return x @ x.reshape(*x.shape[:-2], x.shape[-1], x.shape[-2])
+
+
+@wrong(
+    "2.1",
+    "negative-distance",
+    "Your scores are distances with a minus in front. Near words then get the largest scores, but the "
+    "length of a word no longer counts: the score is the plain dot product.",
+)
+def negative_distance(x: Any) -> Any:
+    return -torch.cdist(x, x)
+
+
+@wrong("2.1", "cosine-with-itself", _ONLY_ITSELF)
+def cosine_with_itself(x: Any) -> Any:
+    return F.cosine_similarity(x, x, dim=-1)
+
+
+slips("2.2", *_EVERYTHING, "sign-turned")
+
+
+@wrong(
+    "2.2",
+    "exponential-of-one-number",
+    "You use the exponential of the math module, which takes a single number. Torch has one that works "
+    "on a whole tensor and passes gradients on.",
+)
+def exponential_of_one_number(scores: Any, dim: int = -1) -> Any:
+    return math.exp((scores - scores.amax(dim=dim, keepdim=True)).detach())
+
+
+@wrong(
+    "2.2",
+    "one-added-below",
+    "You add one to the sum that you divide by, so the weights sum to less than one. Softmax divides "
+    "by the sum of the powers and nothing else.",
+)
+def one_added_below(scores: Any, dim: int = -1) -> Any:
+    raised = (scores - scores.amax(dim=dim, keepdim=True)).exp()
+    return raised / (1 + raised.sum(dim=dim, keepdim=True))
+
+
+@wrong(
+    "2.2",
+    "small-number-added-below",
+    "You add a small number to the sum that you divide by, and the weights no longer sum to one. After "
+    "the maximum is taken off, the sum is never below one: nothing has to be added.",
+)
+def small_number_added_below(scores: Any, dim: int = -1) -> Any:
+    raised = (scores - scores.amax(dim=dim, keepdim=True)).exp()
+    return raised / (raised.sum(dim=dim, keepdim=True) + 1e-3)
+
+
+@wrong(
+    "2.2",
+    "sigmoids-divided-by-their-sum",
+    "You squash every score with a sigmoid before you divide by the sum. Softmax raises e to the "
+    "scores: a sigmoid flattens the large ones, and very low ones vanish to zero over zero.",
+)
+def sigmoids_divided_by_their_sum(scores: Any, dim: int = -1) -> Any:
+    squashed = torch.sigmoid(scores)
+    return squashed / squashed.sum(dim=dim, keepdim=True)
+
+
+@wrong(
+    "2.2",
+    "powers-overwritten",
+    "You overwrite the powers in place, and autograd still needs them for the gradient of the "
+    "exponential. The values are right, but training stops with an error: make a new tensor when you "
+    "divide.",
+)
+def powers_overwritten(scores: Any, dim: int = -1) -> Any:
+    raised = (scores - scores.amax(dim=dim, keepdim=True)).exp()
+    raised /= raised.sum(dim=dim, keepdim=True)
+    return raised
+
+
+@wrong(
+    "2.2",
+    "always-last-but-one-axis",
+    "You always work along the last axis but one, whatever dim says. Use the axis that dim names, in "
+    "every step.",
+)
+def always_last_but_one_axis(scores: Any, dim: int = -1) -> Any:
+    return scores.softmax(dim=-2)
+
+
+@wrong(
+    "2.2",
+    "squares-instead-of-powers",
+    "You square the scores instead of raising e to them. A very low score would get as much weight as "
+    "a very high one.",
+)
+def squares_instead_of_powers(scores: Any, dim: int = -1) -> Any:
+    return scores.square() / scores.square().sum(dim=dim, keepdim=True)
+
+
+slips("2.3", *_EVERYTHING, "sign-turned")
+
+
+@wrong("2.3", "all-axes-reversed", _TWO_AXES)
+def context_all_axes_reversed(x: Any) -> Any:
+    weights = (x @ x.permute(*reversed(range(x.ndim)))).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong("2.3", "first-two-axes-exchanged", _TWO_AXES)
+def context_first_two_axes_exchanged(x: Any) -> Any:
+    weights = (x @ x.transpose(0, 1)).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong("2.3", "three-axes-named", _THREE_AXES)
+def context_three_axes_named(x: Any) -> Any:
+    weights = torch.einsum("bid,bjd->bij", x, x).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong(
+    "2.3",
+    "equal-weights",
+    "Every word gets the same weight, so all contexts are the mean of the sentence. The weights come "
+    "from how similar two words are.",
+)
+def equal_weights(x: Any) -> Any:
+    weights = (x @ x.mT * 0).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong(
+    "2.3",
+    "columns-compared",
+    "You compare the columns of x with each other and mix columns. It is the words, the rows, that are "
+    "compared and mixed: each sentence has a square of weights as wide as it has words.",
+)
+def columns_compared(x: Any) -> Any:
+    weights = (x.mT @ x).softmax(dim=-1)
+    return x @ weights, weights
+
+
+@wrong(
+    "2.3",
+    "words-softmaxed",
+    "You send the words through a softmax before summing them. Only the scores need one: the context "
+    "is a weighted sum of the words as they are.",
+)
+def words_softmaxed(x: Any) -> Any:
+    weights = (x @ x.mT).softmax(dim=-1)
+    return weights @ x.softmax(dim=-1), weights
+
+
+@wrong(
+    "2.3",
+    "words-times-weights",
+    "The words stand on the left of the product with the weights, and the axes do not fit. Row i of "
+    "the weights belongs to word i: the weights multiply the words from the left.",
+)
+def words_times_weights(x: Any) -> Any:
+    weights = (x @ x.mT).softmax(dim=-1)
+    return x @ weights, weights
+
+
+@wrong(
+    "2.3",
+    "named-results",
+    "You return a dictionary. Two results are promised, as a tuple: first the context, then weights.",
+)
+def context_named_results(x: Any) -> Any:
+    weights = (x @ x.mT).softmax(dim=-1)
+    return {"context": weights @ x, "weights": weights}
+
+
+@wrong(
+    "2.3",
+    "context-transposed",
+    "The last two axes of your context are exchanged. Each word keeps its row: the context has the "
+    "shape of the words that came in.",
+)
+def context_transposed(x: Any) -> Any:
+    weights = (x @ x.mT).softmax(dim=-1)
+    return (weights @ x).mT, weights
+
+
+@wrong(
+    "2.3",
+    "scored-by-cosine-and-root",
+    "You divide the vectors by their length and scale the scores as well. Here the plain dot products "
+    "go into the softmax.",
+)
+def scored_by_cosine_and_root(x: Any) -> Any:
+    one = F.normalize(x, dim=-1)
+    weights = (one @ one.mT / x.shape[-1] ** 0.5).softmax(dim=-1)
+    return weights @ x, weights
+
+
+slips(
+    "2.4",
+    *_EVERYTHING,
+    "sign-turned",
+    changed=("x", "w_q", "w_k", "w_v"),
+    cut=("w_q", "w_k"),
+)
+
+
+@wrong(
+    "2.4",
+    "value-softmaxed",
+    "The value goes through a softmax, query and key do not. All three are plain linear views.",
+)
+def value_softmaxed(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    return x @ w_q, x @ w_k, (x @ w_v).softmax(dim=-1)
+
+
+@wrong(
+    "2.4",
+    "scores-returned",
+    "You go on to compare queries with keys and return the scores. Only the three views are asked for "
+    "here: query, key and value.",
+)
+def scores_returned(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    return (x @ w_q) @ (x @ w_k).mT, x @ w_v
+
+
+@wrong(
+    "2.4",
+    "words-summed",
+    "You sum over the words of the sentence before projecting, and their axis is gone. Every word has "
+    "a query, a key and a value of its own.",
+)
+def words_summed(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    total = x.sum(dim=-2)
+    return total @ w_q, total @ w_k, total @ w_v
+
+
+@wrong(
+    "2.4",
+    "words-averaged-away",
+    "You average over the words of the sentence before projecting, and their axis is gone. Every word "
+    "has a query, a key and a value of its own.",
+)
+def words_averaged_away(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    mean = x.mean(dim=-2)
+    return mean @ w_q, mean @ w_k, mean @ w_v
+
+
+@wrong("2.4", "three-axes-named", _THREE_AXES)
+def views_three_axes_named(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    q, k, v = (torch.einsum("bsi,io->bso", x, w) for w in (w_q, w_k, w_v))
+    return q, k, v
+
+
+@wrong(
+    "2.4",
+    "words-transposed",
+    "You exchange words and columns of x before the product, so the axes do not fit. Words are rows "
+    "and weights multiply from the right: nothing has to be turned.",
+)
+def words_transposed(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    return x.mT @ w_q, x.mT @ w_k, x.mT @ w_v
+
+
+slips(
+    "2.1",
+    *ENDINGS,
+    treated=("x",),
+    without=(
+        "absolute-at-the-end",
+        "relu-at-the-end",
+        "softmax-at-the-end",
+        "x-normalised",
+        "x-scaled-down",
+    ),
+)
+slips(
+    "2.2",
+    *ENDINGS,
+    without=(
+        "absolute-at-the-end",
+        "relu-at-the-end",
+    ),
+)
+slips(
+    "2.3",
+    *ENDINGS,
+    first=True,
+    treated=("x",),
+    without=(
+        "softmax-at-the-end",
+        "length-one-at-the-end",
+        "one-row-for-all",
+    ),
+)
+slips(
+    "2.4",
+    *ENDINGS,
+    treated=("x",),
+    without=(
+        "relu-at-the-end",
+        "tanh-at-the-end",
+        "softmax-at-the-end",
+        "length-one-at-the-end",
+        "x-standardised",
+        "x-scaled-down",
+        "x-turned-around",
+        "x-moved-by-one",
+    ),
+)
+
+
+def _softmax_of(change: Any) -> Any:
+    return lambda scores, dim=-1: change(scores).softmax(dim=dim)
+
+
+def _context_of(change: Any) -> Any:
+    def block(x: Any) -> Any:
+        weights = change(x @ x.mT).softmax(dim=-1)
+        return weights @ x, weights
+
+    return block
+
+
+for _name, (_told, _change) in OTHER_SCORES.items():
+    wrong("2.2", _name, _told)(_softmax_of(_change))
+    wrong("2.3", _name, _told)(_context_of(_change))
+
+
+@wrong(
+    "2.1",
+    "sums-multiplied",
+    "You add up each vector first and multiply the sums. A dot product multiplies column by column and "
+    "adds up afterwards.",
+)
+def sums_multiplied(x: Any) -> Any:
+    total = x.sum(dim=-1, keepdim=True)
+    return total @ total.mT
+
+
+@wrong(
+    "2.1",
+    "compared-with-the-first-word",
+    "You compare every word with one word only. Every word meets every word: a square for each "
+    "sentence.",
+)
+def compared_with_the_first_word(x: Any) -> Any:
+    return x @ x[..., :1, :].mT
+
+
+@wrong(
+    "2.1",
+    "compared-with-the-next-word",
+    "Each word is compared with its neighbours, in shifted places. Column j of a row belongs to "
+    "word j.",
+)
+def compared_with_the_next_word(x: Any) -> Any:
+    return x @ x.roll(1, dims=-2).mT
+
+
+@wrong(
+    "2.2",
+    "sum-clamped",
+    "You keep the sum that you divide by inside a range, which does not keep the powers from "
+    "overflowing. What may you take off a whole row without changing its softmax?",
+)
+def sum_clamped(scores: Any, dim: int = -1) -> Any:
+    return scores.exp() / scores.exp().sum(dim=dim, keepdim=True).clamp(min=1e-9, max=1e30)
+
+
+@wrong(
+    "2.3",
+    "word-taken-off",
+    "You take the word itself off the weighted sum. The context is the weighted sum alone.",
+)
+def word_taken_off(x: Any) -> Any:
+    weights = (x @ x.mT).softmax(dim=-1)
+    return weights @ x - x, weights
+
+
+@wrong(
+    "2.3",
+    "weights-made-symmetric",
+    "You average the weights with their transpose, so rows no longer sum to one. How much a gives to b "
+    "is not how much b gives to a.",
+)
+def weights_made_symmetric(x: Any) -> Any:
+    weights = (x @ x.mT).softmax(dim=-1)
+    weights = (weights + weights.mT) / 2
+    return weights @ x, weights
+
+
+@wrong(
+    "2.3",
+    "scaled-by-length",
+    "You divide the scores by the root of the number of words. How similar two words are does not "
+    "depend on how long the sentence is: the scores go into the softmax as they are.",
+)
+def context_scaled_by_length(x: Any) -> Any:
+    weights = (x @ x.mT / x.shape[-2] ** 0.5).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong(
+    "2.4",
+    "one-added",
+    "You add something to every number of the views. A view is the words times a matrix, without a "
+    "bias.",
+)
+def one_added(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    return x @ w_q + 1, x @ w_k + 1, x @ w_v + 1
+
+
+@wrong(
+    "2.4",
+    "weights-averaged",
+    "Query and key are made with a mean of their two matrices, so both are the same view. Each view "
+    "has its own matrix.",
+)
+def weights_averaged(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    mean = (w_q + w_k) / 2
+    return x @ mean, x @ mean, x @ w_v

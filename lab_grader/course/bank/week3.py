@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
+from lab_grader.course.bank import ALONE, ENDINGS, OTHER_SCORES, On, Turn, right, slips, space, wrong
 from lab_transformer import attention as reference
 
 
@@ -1924,3 +1924,914 @@ class OutputFirst(reference.MultiHeadAttention):
 class Exchanged(reference.MultiHeadAttention):
     def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
         return super().forward(key, query, value, mask)
+
+
+_ONE_FOR_ALL = (
+    "You draw one vector and use it in every pair, so your result depends on how long that one happens "
+    "to be. Every sample is a new pair of vectors."
+)
+
+
+@wrong("3.1", "one-query-for-all", _ONE_FOR_ALL)
+def one_query_for_all(d: int, samples: int, generator: Any) -> Any:
+    q = torch.randn(d, generator=generator, device=generator.device)
+    return float((torch.randn(samples, d, generator=generator, device=generator.device) @ q).var())
+
+
+@wrong("3.1", "one-key-drawn-last", _ONE_FOR_ALL)
+def one_key_drawn_last(d: int, samples: int, generator: Any) -> Any:
+    q = torch.randn(samples, d, generator=generator, device=generator.device)
+    return float((q @ torch.randn(d, generator=generator, device=generator.device)).var())
+
+
+@wrong(
+    "3.1",
+    "cut-to-a-whole-number",
+    "You cut the variance to a whole number. An estimate has a fraction: return it as a float.",
+)
+def cut_to_a_whole_number(d: int, samples: int, generator: Any) -> Any:
+    return int(reference.dot_product_variance(d, samples, generator))
+
+
+@wrong(
+    "3.1",
+    "absolute-values",
+    "You take the absolute values of the dot products before their variance. Half of them are "
+    "negative, and folding them over brings them closer together: use them as they are.",
+)
+def absolute_values(d: int, samples: int, generator: Any) -> Any:
+    q, k = torch.randn(2, samples, d, generator=generator, device=generator.device)
+    return float((q * k).sum(dim=-1).abs().var())
+
+
+@wrong(
+    "3.1",
+    "always-a-hundred-samples",
+    "You draw a fixed number of pairs, whatever the caller asks for. Use the argument samples.",
+)
+def always_a_hundred_samples(d: int, samples: int, generator: Any) -> Any:
+    return reference.dot_product_variance(d, 100, generator)
+
+
+_EVERYTHING = (
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "always-float64",
+    "axis-in-front",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+    "through-numpy",
+)
+
+slips("3.2", *_EVERYTHING, changed=("v",), cut=("q", "k", "v"))
+
+
+def _weigh(q: Any, k: Any, v: Any, mask: Any) -> tuple[Any, Any, Any]:
+    """Give the output, the weights and the scores before the mask."""
+    output, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+    return output, weights, q @ k.mT / math.sqrt(q.shape[-1])
+
+
+@wrong(
+    "3.2",
+    "raw-scores-returned-for-weights",
+    "Your output is right, but what you return beside it are the scores, before mask and softmax. The "
+    "weights that made the output are asked for.",
+)
+def raw_scores_returned(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    output, _, scores = _weigh(q, k, v, mask)
+    return output, scores
+
+
+@wrong(
+    "3.2",
+    "mask-transposed",
+    "You exchange the last two axes of the mask. It comes as (query, key), like the scores: use it as "
+    "it is.",
+)
+def mask_transposed(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    scores = _weigh(q, k, v, None)[2]
+    if mask is not None:
+        scores = scores.masked_fill(~mask.mT, -math.inf)
+    weights = scores.softmax(dim=-1).nan_to_num()
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "queries-and-keys-exchanged",
+    "Queries and keys have changed places, so there is a row of weights for every key. Each query "
+    "shares out its attention among the keys: queries are the rows of the scores.",
+)
+def queries_and_keys_exchanged(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    scores = k @ q.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1).nan_to_num()
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "values-compared",
+    "You compare the queries with the values. Keys say where to look, values say what is found there: "
+    "the scores come from queries and keys.",
+)
+def values_compared(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = (q @ v.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return weights @ k, weights
+
+
+_EMPTY_ROW_SEES_ALL = (
+    "A query that may attend to nothing attends to everything instead. Keeping such a row out of the "
+    "mask avoids NaN, but its weights still have to become zero afterwards."
+)
+
+
+@wrong("3.2", "empty-row-sees-all", _EMPTY_ROW_SEES_ALL)
+def empty_row_sees_all(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    mask = None if mask is None else mask | ~mask.any(dim=-1, keepdim=True)
+    return reference.scaled_dot_product_attention(q, k, v, mask)
+
+
+@wrong("3.2", "empty-row-sees-all-and-mask-changed", _EMPTY_ROW_SEES_ALL)
+def empty_row_sees_all_and_mask_changed(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    if mask is not None:
+        mask |= ~mask.any(dim=-1, keepdim=True)
+    return reference.scaled_dot_product_attention(q, k, v, mask)
+
+
+@wrong(
+    "3.2",
+    "keys-poured-into-another-shape",
+    "You reshape the keys where their axes should be exchanged. Reshaping pours the numbers into other "
+    "rows, in their old order: it does not turn rows into columns.",
+)
+def keys_poured(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    scores = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2]) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1).nan_to_num()
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "queries-turned",
+    "You turn the queries instead of the keys, so columns meet columns and the axes do not fit. Every "
+    "query meets every key along their width: it is the keys that have to be turned.",
+)
+def queries_turned(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = (q.mT @ k / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "values-turned",
+    "You turn the values before the product with the weights, and the axes do not fit. The weights of "
+    "a query run over the keys, and so do the rows of the values: they meet as they are.",
+)
+def values_turned(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = _weigh(q, k, v, mask)[1]
+    return weights @ v.mT, weights
+
+
+@wrong(
+    "3.2",
+    "values-first",
+    "The values stand on the left of the product with the weights, and the axes do not fit. Each row "
+    "of weights mixes the rows of the values: the weights stand on the left.",
+)
+def values_first(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = _weigh(q, k, v, mask)[1]
+    return v @ weights, weights
+
+
+@wrong(
+    "3.2",
+    "two-axes-only",
+    "Your product takes matrices only. Batch and heads may stand in front of the last two axes: use a "
+    "product that broadcasts.",
+)
+def two_axes_only(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = (torch.mm(q, k.mT) / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return torch.mm(weights, v), weights
+
+
+@wrong(
+    "3.2",
+    "three-axes-only",
+    "Your product takes exactly three axes, as torch.bmm does. There may be none or several in front "
+    "of the last two: use a product that broadcasts.",
+)
+def three_axes_only(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = (torch.bmm(q, k.mT) / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return torch.bmm(weights, v), weights
+
+
+@wrong(
+    "3.2",
+    "root-of-a-tensor",
+    "You take the root of a plain number with torch.sqrt, which wants a tensor. The width is a Python "
+    "number: take its root with the math module, or as a power.",
+)
+def root_of_a_tensor(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    width: Any = q.shape[-1]
+    weights = (q @ k.mT / torch.sqrt(width)).softmax(dim=-1)
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "output-of-unscaled-scores",
+    "The weights you return are scaled, but the output comes from scores that are not. Make the "
+    "weights once, and weigh the values with those.",
+)
+def output_of_unscaled_scores(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    wide = q * math.sqrt(q.shape[-1])
+    output, _ = reference.scaled_dot_product_attention(wide, k, v, mask)
+    return output, reference.scaled_dot_product_attention(q, k, v, mask)[1]
+
+
+@wrong(
+    "3.2",
+    "dropout-of-weights",
+    "Some of your weights are zero at random, and the others larger. No dropout is asked for here: the "
+    "block gives the same output every time.",
+)
+def dropout_of_weights(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    weights = F.dropout(_weigh(q, k, v, mask)[1], 0.1)
+    return weights @ v, weights
+
+
+slips("3.3", *_EVERYTHING, without=("always-float64",))
+
+
+@wrong(
+    "3.3",
+    "heads-reversed",
+    "Your heads stand in reverse order. Head 0 gets the first d_head numbers of a word, the last head "
+    "the last ones.",
+)
+def heads_reversed(x: Any, n_heads: int) -> Any:
+    return reference.split_heads(x, n_heads).flip(-3)
+
+
+@wrong(
+    "3.3",
+    "scaled-by-the-root",
+    "Your heads hold the right numbers, divided by the root of their width. Splitting only moves "
+    "numbers: the scaling belongs to the scores.",
+)
+def scaled_by_the_root(x: Any, n_heads: int) -> Any:
+    return reference.split_heads(x, n_heads) / math.sqrt(x.shape[-1] // n_heads)
+
+
+@wrong(
+    "3.3",
+    "width-with-a-fraction",
+    "You divide with /, which gives a number with a fraction, and sizes are whole numbers. The other "
+    "division, //, stays whole.",
+)
+def width_with_a_fraction(x: Any, n_heads: int) -> Any:
+    width: Any = x.shape[-1] / n_heads
+    return x.reshape(*x.shape[:-1], n_heads, width).transpose(-3, -2)
+
+
+@wrong(
+    "3.3",
+    "width-with-a-fraction-in-view",
+    "You divide with /, which gives a number with a fraction, and sizes are whole numbers. The other "
+    "division, //, stays whole.",
+)
+def width_with_a_fraction_in_view(x: Any, n_heads: int) -> Any:
+    width: Any = x.shape[-1] / n_heads
+    return x.view(*x.shape[:-1], n_heads, width).transpose(-3, -2)
+
+
+@wrong(
+    "3.3",
+    "always-two-heads",
+    "You always make the same number of heads, whatever n_heads says. Take it from the argument.",
+)
+def always_two_heads(x: Any, n_heads: int) -> Any:
+    return reference.split_heads(x, 2)
+
+
+@wrong(
+    "3.3",
+    "cut-at-the-number-of-heads",
+    "You cut with split, which takes the size of a part, and hand it the number of parts. Each part is "
+    "d_model / n_heads wide.",
+)
+def cut_at_the_number_of_heads(x: Any, n_heads: int) -> Any:
+    return torch.stack(x.split(n_heads, dim=-1), dim=-2)
+
+
+slips("3.4", *_EVERYTHING, without=("always-float64",))
+
+
+@wrong(
+    "3.4",
+    "heads-reversed",
+    "Your words are put together from the last head to the first. Head 0 comes first, as it did before "
+    "the split.",
+)
+def merged_in_reverse(x: Any) -> Any:
+    return reference.merge_heads(x.flip(-3))
+
+
+@wrong(
+    "3.4",
+    "leading-axes-lost",
+    "You pour everything in front of the words into one axis. The leading axes stay as they are: only "
+    "heads and width become one.",
+)
+def leading_axes_lost(x: Any) -> Any:
+    return x.transpose(-3, -2).reshape(-1, x.shape[-2], x.shape[-3] * x.shape[-1])
+
+
+@wrong(
+    "3.4",
+    "largest-head-only",
+    "You keep the largest number among the heads. Each head has found something else: put them side by "
+    "side.",
+)
+def largest_head_only(x: Any) -> Any:
+    return x.amax(dim=-3)
+
+
+@wrong(
+    "3.4",
+    "words-and-width-exchanged",
+    "You exchange words and numbers inside each head and join them. It is the heads that have to move, "
+    "behind the words: then the parts of each word stand together.",
+)
+def words_and_width_exchanged(x: Any) -> Any:
+    return x.mT.flatten(-2)
+
+
+@wrong(
+    "3.4",
+    "divided-by-the-heads",
+    "Your words are put together well, and then divided by the number of heads. Merging only moves "
+    "numbers: nothing is averaged.",
+)
+def divided_by_the_heads(x: Any) -> Any:
+    return reference.merge_heads(x) / x.shape[-3]
+
+
+@wrong(
+    "3.4",
+    "view-of-the-heads",
+    "You use view on numbers that do not lie in order, and it refuses. There is a method that copies "
+    "where it must.",
+)
+def view_of_the_heads(x: Any) -> Any:
+    return x.permute(0, 2, 1, 3).view(x.shape[0], -1, x.shape[1] * x.shape[3])
+
+
+@wrong(
+    "3.4",
+    "three-axes-from-the-front",
+    "You exchange the first two axes, which are heads and words only when there is no batch. There may "
+    "be axes in front: count from the end.",
+)
+def three_axes_from_the_front(x: Any) -> Any:
+    return x.transpose(0, 1).flatten(-2)
+
+
+slips("3.5", *_EVERYTHING, cut=("query", "key", "value"))
+
+
+@wrong(
+    "3.5",
+    "w_o-after-w_v",
+    "You apply w_o to the values before the heads attend. It mixes what the heads have found, so it "
+    "comes last, after they are merged.",
+)
+class OutputAfterValues(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        views = self.w_q(query), self.w_k(key), self.w_o(self.w_v(value))
+        q, k, v = (reference.split_heads(x, self.n_heads) for x in views)
+        output, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+        return reference.merge_heads(output), weights
+
+
+@wrong(
+    "3.5",
+    "weights-not-turned-but-biased",
+    "You multiply with the weights of the layers the wrong way round. A linear layer of torch keeps "
+    "its matrix as (out, in); call the layer itself, and it takes care of that.",
+)
+class NotTurned(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        def apply(layer: Any, x: Any) -> Any:
+            return x @ layer.weight + layer.bias
+
+        views = apply(self.w_q, query), apply(self.w_k, key), apply(self.w_v, value)
+        q, k, v = (reference.split_heads(x, self.n_heads) for x in views)
+        output, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+        return apply(self.w_o, reference.merge_heads(output)), weights
+
+
+class _Changed(reference.MultiHeadAttention):
+    """Changes what the heads found, or what comes out of them."""
+
+    def found(self, heads: Any) -> Any:
+        return heads
+
+    def out(self, output: Any) -> Any:
+        return output
+
+    def seen(self, mask: Any, query: Any, key: Any) -> Any:
+        return mask
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        views = self.w_q(query), self.w_k(key), self.w_v(value)
+        q, k, v = (reference.split_heads(x, self.n_heads) for x in views)
+        heads, weights = reference.scaled_dot_product_attention(q, k, v, self.seen(mask, query, key))
+        return self.out(self.w_o(reference.merge_heads(self.found(heads)))), weights
+
+
+_ONE_HEAD_FOUND = (
+    "What one head found is used in place of all heads. Each has its own part of the merged word, and "
+    "w_o mixes them."
+)
+
+
+@wrong("3.5", "last-head-everywhere", _ONE_HEAD_FOUND)
+class LastHead(_Changed):
+    def found(self, heads: Any) -> Any:
+        return heads[..., -1:, :, :].expand_as(heads)
+
+
+@wrong("3.5", "first-head-everywhere", _ONE_HEAD_FOUND)
+class FirstHead(_Changed):
+    def found(self, heads: Any) -> Any:
+        return heads[..., :1, :, :].expand_as(heads)
+
+
+@wrong(
+    "3.5",
+    "heads-reversed-in-merge",
+    "You merge the heads from the last to the first. Head 0 comes first, as it did in the split.",
+)
+class HeadsReversed(_Changed):
+    def found(self, heads: Any) -> Any:
+        return heads.flip(-3)
+
+
+@wrong(
+    "3.5",
+    "relu-at-the-end",
+    "Negative numbers of your output have become zero: there is an activation behind the last "
+    "projection. The block ends with w_o and nothing after it.",
+)
+class Activated(_Changed):
+    def out(self, output: Any) -> Any:
+        return output.relu()
+
+
+@wrong(
+    "3.5",
+    "tanh-at-the-end",
+    "Your output is squashed between -1 and 1: there is an activation behind the last projection. The "
+    "block ends with w_o and nothing after it.",
+)
+class Squashed(_Changed):
+    def out(self, output: Any) -> Any:
+        return output.tanh()
+
+
+@wrong(
+    "3.5",
+    "output-normalised",
+    "You normalise the output. That is another block, around this one: the output is what w_o gives.",
+)
+class Normalised(_Changed):
+    def out(self, output: Any) -> Any:
+        return F.layer_norm(output, output.shape[-1:])
+
+
+@wrong(
+    "3.5",
+    "dropout-of-output",
+    "Some numbers of your output are zero at random, and the others larger. No dropout is asked for "
+    "here: the block gives the same output every time.",
+)
+class DroppedOut(_Changed):
+    def out(self, output: Any) -> Any:
+        return F.dropout(output, 0.1)
+
+
+@wrong(
+    "3.5",
+    "causal-without-a-mask",
+    "Without a mask you hide later keys from every query. This block hides only what its mask hides; a "
+    "causal mask is one that callers can pass in.",
+)
+class CausalByDefault(_Changed):
+    def seen(self, mask: Any, query: Any, key: Any) -> Any:
+        if mask is not None:
+            return mask
+        shape = query.shape[-2], key.shape[-2]
+        return torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+
+
+@wrong(
+    "3.5",
+    "always-causal",
+    "You hide later keys from every query, whatever the mask says. This block hides only what its mask "
+    "hides; a causal mask is one that callers can pass in.",
+)
+class AlwaysCausal(_Changed):
+    def seen(self, mask: Any, query: Any, key: Any) -> Any:
+        shape = query.shape[-2], key.shape[-2]
+        earlier = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        return earlier if mask is None else mask & earlier
+
+
+@wrong(
+    "3.5",
+    "mask-for-the-first-head-only",
+    "Only your first head obeys the mask; the others see what is hidden. The mask broadcasts to all "
+    "heads: pass it on as it is.",
+)
+class MaskForOneHead(_Changed):
+    def seen(self, mask: Any, query: Any, key: Any) -> Any:
+        if mask is None:
+            return None
+        shape = *query.shape[:-2], self.n_heads, query.shape[-2], key.shape[-2]
+        heads = mask.expand(shape).clone()
+        heads[..., 1:, :, :] = True
+        return heads
+
+
+@wrong(
+    "3.5",
+    "mask-transposed",
+    "You exchange the last two axes of the mask. It comes as (query, key), like the scores: pass it on "
+    "as it is.",
+)
+class MaskTransposed(_Changed):
+    def seen(self, mask: Any, query: Any, key: Any) -> Any:
+        return None if mask is None else mask.mT
+
+
+@wrong(
+    "3.5",
+    "always-two-heads",
+    "You always split into the same number of heads, whatever n_heads says. The number comes in when "
+    "the block is made, and is kept in self.",
+)
+class TwoHeads(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        views = self.w_q(query), self.w_k(key), self.w_v(value)
+        q, k, v = (reference.split_heads(x, 2) for x in views)
+        output, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+        return self.w_o(reference.merge_heads(output)), weights
+
+
+_OTHER_LAYERS = (
+    "Your block does not have the four layers it starts with, so weights that were learned cannot be "
+    "loaded into it. Keep the constructor as it is: w_q, w_k, w_v and w_o, each with a bias."
+)
+
+
+@wrong("3.5", "layers-without-bias", _OTHER_LAYERS)
+class WithoutBias(reference.MultiHeadAttention):
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__(d_model, n_heads)
+        self.w_q, self.w_k, self.w_v, self.w_o = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(4)
+        )
+
+
+@wrong("3.5", "layers-as-wide-as-a-head", _OTHER_LAYERS)
+class NarrowLayers(reference.MultiHeadAttention):
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__(d_model, n_heads)
+        self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model // n_heads) for _ in range(3))
+
+
+slips(
+    "3.2",
+    *ENDINGS,
+    first=True,
+    treated=("q", "k", "v"),
+    without=(
+        "q-scaled-up",
+        "q-scaled-down",
+        "k-centred",
+        "k-scaled-up",
+        "k-scaled-down",
+    ),
+)
+slips("3.3", *ENDINGS)
+slips("3.4", *ENDINGS)
+slips(
+    "3.5",
+    *ENDINGS,
+    first=True,
+    treated=("query", "key", "value"),
+    without=(
+        "softmax-at-the-end",
+        "standardised-at-the-end",
+        "key-centred",
+    ),
+)
+
+
+def _attention_of(change: Any) -> Any:
+    def block(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        scores = change(_weigh(q, k, v, None)[2])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(dim=-1)
+        weights = weights if mask is None else weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0)
+        return weights @ v, weights
+
+    return block
+
+
+for _name, (_told, _change) in OTHER_SCORES.items():
+    wrong("3.2", _name, _told)(_attention_of(_change))
+
+
+@wrong(
+    "3.2",
+    "sign-flipped",
+    "Your scores have a minus in front: the key that fits least gets the most weight. A large dot "
+    "product means a good match.",
+)
+def sign_flipped(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    return reference.scaled_dot_product_attention(-q, k, v, mask)
+
+
+@wrong(
+    "3.2",
+    "cosines-compared",
+    "Your scores are cosines: queries and keys are brought to length one first. The formula takes "
+    "plain dot products over the root of the width.",
+)
+def cosines_compared(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    scale = math.sqrt(q.shape[-1])
+    one, other = F.normalize(q, dim=-1) * scale, F.normalize(k, dim=-1)
+    return reference.scaled_dot_product_attention(one, other, v, mask)
+
+
+@wrong(
+    "3.2",
+    "plus-infinity",
+    "You fill hidden scores with plus infinity, so the hidden keys win. The exponential of minus "
+    "infinity is zero: mind the sign.",
+)
+def plus_infinity(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    scores = _weigh(q, k, v, None)[2]
+    weights = (scores if mask is None else scores.masked_fill(~mask, math.inf)).softmax(dim=-1)
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "logarithm-of-the-width",
+    "You divide by the logarithm of the width. The variance of a dot product grows with the width, so "
+    "its standard deviation grows with the root.",
+)
+def logarithm_of_the_width(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    wide = q * (math.sqrt(q.shape[-1]) / math.log(q.shape[-1]))
+    return reference.scaled_dot_product_attention(wide, k, v, mask)
+
+
+@wrong(
+    "3.2",
+    "output-divided-by-the-keys",
+    "You divide the weighted sum by the number of keys. The weights sum to one already: that is all "
+    "the averaging there is.",
+)
+def output_divided_by_the_keys(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    output, weights, _ = _weigh(q, k, v, mask)
+    return output / k.shape[-2], weights
+
+
+@wrong(
+    "3.2",
+    "only-some-masks",
+    "Your mask has an effect for some shapes only. It may have fewer axes than the scores and "
+    "broadcasts by itself: treat all masks alike.",
+)
+def only_some_masks(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    mask = mask if mask is not None and mask.ndim == 2 else None
+    return reference.scaled_dot_product_attention(q, k, v, mask)
+
+
+@wrong(
+    "3.3",
+    "heads-multiplied",
+    "Your heads hold the right numbers, times something. Splitting only moves numbers.",
+)
+def heads_multiplied(x: Any, n_heads: int) -> Any:
+    return reference.split_heads(x, n_heads) * n_heads
+
+
+@wrong(
+    "3.3",
+    "only-the-first-head",
+    "You return one head only. All n_heads parts of a word are asked for, each in its own head.",
+)
+def only_the_first_head(x: Any, n_heads: int) -> Any:
+    return reference.split_heads(x, n_heads)[..., :1, :, :]
+
+
+@wrong(
+    "3.3",
+    "heads-in-one-sequence",
+    "You line up the parts along the axis of the words, so the sequence gets longer. The heads need an "
+    "axis of their own, in front of the words.",
+)
+def heads_in_one_sequence(x: Any, n_heads: int) -> Any:
+    return torch.cat(x.chunk(n_heads, dim=-1), dim=-2)
+
+
+@wrong(
+    "3.4",
+    "heads-multiplied",
+    "You multiply the heads with each other. Each has found something else: put them side by side.",
+)
+def heads_multiplied_together(x: Any) -> Any:
+    return x.prod(dim=-3)
+
+
+@wrong(
+    "3.4",
+    "two-heads-only",
+    "Your result holds two heads only, and the others are lost. All parts of a word belong into it, "
+    "side by side.",
+)
+def two_heads_only(x: Any) -> Any:
+    return torch.cat([x[..., 0, :, :], x[..., 1, :, :]], dim=-1)
+
+
+class _Views(reference.MultiHeadAttention):
+    """Makes its views in some other way."""
+
+    def view(self, layer: Any, x: Any) -> Any:
+        return layer(x)
+
+    def inputs(self, query: Any, key: Any, value: Any) -> Any:
+        return query, key, value
+
+    def last(self, merged: Any) -> Any:
+        return self.w_o(merged)
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        chosen = self.inputs(query, key, value)
+        pairs = zip((self.w_q, self.w_k, self.w_v), chosen, strict=True)
+        q, k, v = (reference.split_heads(self.view(*pair), self.n_heads) for pair in pairs)
+        heads, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+        return self.last(reference.merge_heads(heads)), weights
+
+
+@wrong(
+    "3.5",
+    "keys-from-query",
+    "You make the keys from the query input. What is looked at comes in as key: each of the three "
+    "inputs has its own projection.",
+)
+class KeysFromQuery(_Views):
+    def inputs(self, query: Any, key: Any, value: Any) -> Any:
+        return query, query, value
+
+
+@wrong(
+    "3.5",
+    "values-from-query",
+    "You make the values from the query input. What is found comes in as value: each of the three "
+    "inputs has its own projection.",
+)
+class ValuesFromQuery(_Views):
+    def inputs(self, query: Any, key: Any, value: Any) -> Any:
+        return query, key, query
+
+
+@wrong(
+    "3.5",
+    "queries-from-key",
+    "You make the queries from the key input, so there is an output for every key. Who asks comes in "
+    "as query: each of the three inputs has its own projection.",
+)
+class QueriesFromKey(_Views):
+    def inputs(self, query: Any, key: Any, value: Any) -> Any:
+        return key, key, value
+
+
+@wrong(
+    "3.5",
+    "keys-ask-queries",
+    "Query and key have changed places on their way to the projections. There must be one output for "
+    "every query, and the weights of a query run over the keys.",
+)
+class KeysAskQueries(_Views):
+    def inputs(self, query: Any, key: Any, value: Any) -> Any:
+        return key, query, value
+
+
+@wrong(
+    "3.5",
+    "projected-twice",
+    "Every input goes through its projection twice. Once is enough: look for a second call of the "
+    "layers.",
+)
+class ProjectedTwice(_Views):
+    def view(self, layer: Any, x: Any) -> Any:
+        return layer(layer(x))
+
+
+_ACTIVATED_VIEWS = (
+    "There is an activation behind the projections. Queries, keys and values are plain linear views: "
+    "the softmax is the only bend in this block."
+)
+
+
+@wrong("3.5", "views-rectified", _ACTIVATED_VIEWS)
+class ViewsRectified(_Views):
+    def view(self, layer: Any, x: Any) -> Any:
+        return layer(x).relu()
+
+
+@wrong("3.5", "views-squashed", _ACTIVATED_VIEWS)
+class ViewsSquashed(_Views):
+    def view(self, layer: Any, x: Any) -> Any:
+        return layer(x).tanh()
+
+
+@wrong(
+    "3.5",
+    "last-bias-left-out",
+    "You multiply with the weights of w_o and leave out its bias. Call the layer itself: it does both.",
+)
+class LastBiasLeftOut(_Views):
+    def last(self, merged: Any) -> Any:
+        return merged @ self.w_o.weight.mT
+
+
+@wrong(
+    "3.5",
+    "last-bias-twice",
+    "The bias of w_o is added twice. Calling the layer adds it already.",
+)
+class LastBiasTwice(_Views):
+    def last(self, merged: Any) -> Any:
+        return self.w_o(merged) + self.w_o.bias
+
+
+@wrong(
+    "3.5",
+    "last-weights-not-turned",
+    "You multiply with the weights of w_o the wrong way round. A linear layer of torch keeps its "
+    "matrix as (out, in); call the layer itself, and it takes care of that.",
+)
+class LastNotTurned(_Views):
+    def last(self, merged: Any) -> Any:
+        return merged @ self.w_o.weight + self.w_o.bias
+
+
+@wrong(
+    "3.5",
+    "w_q-and-w_v-exchanged",
+    "The projections of queries and values have changed places. Each goes with the input of its name.",
+)
+class QueriesAndValuesExchanged(_Views):
+    def view(self, layer: Any, x: Any) -> Any:
+        return (self.w_v if layer is self.w_q else self.w_q if layer is self.w_v else layer)(x)
+
+
+@wrong(
+    "3.5",
+    "first-head-returned",
+    "You return the weights of the first head only. Every head's own weights are asked for.",
+)
+class FirstHeadReturned(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        output, weights = super().forward(query, key, value, mask)
+        return output, weights[..., 0, :, :]
+
+
+@wrong(
+    "3.5",
+    "residual-and-norm",
+    "You add the query to the output and normalise the sum. Both come around this block, not inside "
+    "it.",
+)
+class ResidualAndNorm(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        output, weights = super().forward(query, key, value, mask)
+        return F.layer_norm(output + query, query.shape[-1:]), weights

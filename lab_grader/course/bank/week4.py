@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
+from lab_grader.course.bank import ALONE, ENDINGS, On, Turn, right, slips, space, wrong
+from lab_transformer import positional as reference
 from lab_transformer._checks import check_even
 
 _NO_GRADIENT = (
@@ -68,7 +69,8 @@ _FREQUENCIES = (
         "exponent-not-doubled",
         "frequency",
         "Your exponent is i over the width, where i counts the pairs. The formula has 2i, so your "
-        "waves slow down only half as fast. Check whether your i counts pairs or columns.",
+        "waves slow down only half as fast, as with a base of 100. Check whether your i counts pairs "
+        "or columns.",
     ),
     Turn(
         "exponent-doubled-twice",
@@ -1294,3 +1296,679 @@ def width_less_one(length: int, d_model: int) -> Any:
     column = torch.arange(0, d_model, 2, dtype=torch.float64)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * 10000 ** (-column / (d_model - 1))
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).to(torch.get_default_dtype())
+
+
+# Any other base: which one it is cannot be seen from afar, that it is another can.
+_OTHER_BASES = {"500000": 500000.0, "2": 2.0, "10": 10.0}
+
+
+def _other_base(base: str) -> str:
+    return (
+        f"Your base is {base}. The waves of this course have the base 10000: look at the number that "
+        "is raised to a power."
+    )
+
+
+def _waves(position: Any, width: int, base: float = 10000.0) -> Any:
+    """Give the angles of all positions and pairs."""
+    return torch.outer(position.double(), base ** (-_columns(width) / width))
+
+
+def _table(one: Any, other: Any) -> Any:
+    return torch.stack([one, other], dim=-1).flatten(-2).to(torch.get_default_dtype())
+
+
+slips(
+    "4.1",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "squeezed",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+)
+
+
+def _table_with_base(base: float) -> Any:
+    def block(length: int, d_model: int) -> Any:
+        check_even(d_model)
+        angle = _waves(torch.arange(length), d_model, base)
+        return _table(angle.sin(), angle.cos())
+
+    return block
+
+
+for _name, _base in _OTHER_BASES.items():
+    wrong("4.1", f"base-{_name}", _other_base(_name))(_table_with_base(_base))
+
+
+@wrong(
+    "4.1",
+    "odd-columns-empty",
+    "Every odd column of your table is zero. Each sine has its cosine beside it: the odd columns hold "
+    "the cosines of the same angles.",
+)
+def odd_columns_empty(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length), d_model)
+    return _table(angle.sin(), angle.cos() * 0)
+
+
+@wrong(
+    "4.1",
+    "even-columns-empty",
+    "Every even column of your table is zero. The even columns hold the sines of the angles, and each "
+    "has its cosine beside it.",
+)
+def even_columns_empty(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length), d_model)
+    return _table(angle.sin() * 0, angle.cos())
+
+
+@wrong(
+    "4.1",
+    "sines-turned",
+    "Your sines have the wrong sign: the angles run backwards, or a minus stands before the sine. The "
+    "angle of a position is the position times the frequency, both positive.",
+)
+def sines_turned(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length), d_model)
+    return _table(-angle.sin(), angle.cos())
+
+
+@wrong(
+    "4.1",
+    "cosines-turned",
+    "Your cosines have the wrong sign. Position 0 has sines of zero and cosines of one: look for a "
+    "minus before the cosine.",
+)
+def cosines_turned(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length), d_model)
+    return _table(angle.sin(), -angle.cos())
+
+
+_FIXED_LENGTH = (
+    "Your table always has the same number of rows, whatever length says. Whoever calls it decides how "
+    "many positions there are."
+)
+
+
+@wrong("4.1", "always-512-rows", _FIXED_LENGTH)
+def always_512_rows(length: int, d_model: int) -> Any:
+    return reference.sinusoidal_positions(512, d_model)
+
+
+@wrong("4.1", "always-5000-rows", _FIXED_LENGTH)
+def always_5000_rows(length: int, d_model: int) -> Any:
+    return reference.sinusoidal_positions(5000, d_model)
+
+
+@wrong(
+    "4.1",
+    "sizes-exchanged",
+    "Length and width have changed places: your table has d_model positions and is as wide as the "
+    "sequence is long. Rows are positions, columns are waves.",
+)
+def sizes_exchanged(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(d_model), length)
+    return _table(angle.sin(), angle.cos())[:, :length]
+
+
+@wrong(
+    "4.1",
+    "twice-as-wide",
+    "Your table has twice as many columns as asked for: a sine and a cosine for every column. Pairs "
+    "share a frequency, so there are d_model / 2 of them.",
+)
+def twice_as_wide(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length), 2 * d_model)
+    return _table(angle.sin(), angle.cos())
+
+
+@wrong(
+    "4.1",
+    "positions-along-the-pairs",
+    "Positions and frequencies meet entry by entry, and their axes do not line up. Every position "
+    "meets every frequency: one of the two needs an axis of its own.",
+)
+def positions_along_the_pairs(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = torch.arange(length) * 10000 ** (-_columns(d_model) / d_model)
+    return _table(angle.sin(), angle.cos())
+
+
+slips(
+    "4.2",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+)
+
+
+def _block_matrix(angle: Any) -> Any:
+    """Build the matrix that turns every pair by its angle."""
+    blocks: list[Any] = [
+        torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]) for a in angle.tolist()
+    ]
+    return torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
+
+
+def _matrix_with_base(base: float) -> Any:
+    def block(offset: int, d_model: int) -> Any:
+        check_even(d_model)
+        return _block_matrix(_waves(torch.tensor([offset]), d_model, base)[0])
+
+    return block
+
+
+for _name, _base in _OTHER_BASES.items():
+    wrong("4.2", f"base-{_name}", _other_base(_name))(_matrix_with_base(_base))
+
+
+@wrong(
+    "4.2",
+    "no-move-back",
+    "A negative offset moves nothing: your matrix is the identity there. Going back is a turn by a "
+    "negative angle, which needs no case of its own.",
+)
+def no_move_back(offset: int, d_model: int) -> Any:
+    return reference.shift_matrix(max(offset, 0), d_model)
+
+
+@wrong(
+    "4.2",
+    "negative-offset-fails",
+    "A negative offset ends in an error. Going back is a turn by a negative angle: nothing has to be "
+    "counted, looked up or multiplied step by step for it.",
+)
+def negative_offset_fails(offset: int, d_model: int) -> Any:
+    table = reference.sinusoidal_positions(offset + 1, d_model)
+    return reference.shift_matrix(offset, d_model) + 0 * table[offset, 0]
+
+
+@wrong(
+    "4.2",
+    "a-row-of-the-table",
+    "You put the numbers of one position on the diagonal. Multiplying by sines and cosines one by one "
+    "does not move a position: sin(a + b) mixes the sine and the cosine of a.",
+)
+def a_row_of_the_table(offset: int, d_model: int) -> Any:
+    return torch.diag(reference.sinusoidal_positions(abs(offset) + 1, d_model)[abs(offset)])
+
+
+@wrong(
+    "4.2",
+    "an-outer-product",
+    "Your matrix is an outer product of two positions, so it gives every position the same direction. "
+    "Each pair of columns has to turn by its own angle.",
+)
+def an_outer_product(offset: int, d_model: int) -> Any:
+    table = reference.sinusoidal_positions(abs(offset) + 1, d_model)
+    return torch.outer(table[0], table[abs(offset)])
+
+
+@wrong(
+    "4.2",
+    "offset-not-times-the-frequency",
+    "Your angles are the frequencies plus the offset. A pair turns by its frequency for every step: "
+    "the angle is a product.",
+)
+def offset_not_times_the_frequency(offset: int, d_model: int) -> Any:
+    check_even(d_model)
+    return _block_matrix(offset + 10000 ** (-_columns(d_model) / d_model))
+
+
+slips(
+    "4.3",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "axis-in-front",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+    changed=("positions",),
+)
+
+
+@wrong(
+    "4.3",
+    "dropout-added",
+    "Some numbers of your sum are zero at random, and the others larger. Models do drop out here while "
+    "they are trained, but in a block of its own: the sum is always the same.",
+)
+def dropout_added(embeddings: Any, positions: Any) -> Any:
+    return F.dropout(reference.add_positions(embeddings, positions), 0.1)
+
+
+@wrong(
+    "4.3",
+    "averaged",
+    "You take the mean of embeddings and positions. They are added as they are, after the embeddings "
+    "were scaled.",
+)
+def averaged(embeddings: Any, positions: Any) -> Any:
+    return reference.add_positions(embeddings, positions) / 2
+
+
+@wrong(
+    "4.3",
+    "sum-normalised",
+    "You normalise the sum. A layer norm may follow in the model, as a block of its own: here only the "
+    "scaling and the sum are asked for.",
+)
+def sum_normalised(embeddings: Any, positions: Any) -> Any:
+    return F.layer_norm(reference.add_positions(embeddings, positions), embeddings.shape[-1:])
+
+
+@wrong(
+    "4.3",
+    "root-with-torch",
+    "You take the root of a plain number with torch.sqrt, which wants a tensor. The width is a Python "
+    "number: take its root with the math module, or as a power.",
+)
+def root_with_torch(embeddings: Any, positions: Any) -> Any:
+    width: Any = embeddings.shape[-1]
+    return embeddings * torch.sqrt(width) + positions[: embeddings.shape[-2]]
+
+
+@wrong(
+    "4.3",
+    "positions-without-columns",
+    "Every word gets the same share of the positions, their sum over the columns. A position is a "
+    "whole vector: it is added column by column.",
+)
+def positions_summed_over_columns(embeddings: Any, positions: Any) -> Any:
+    share = positions[: embeddings.shape[-2]].sum(dim=-1, keepdim=True)
+    return embeddings * math.sqrt(embeddings.shape[-1]) + share
+
+
+slips(
+    "4.4",
+    "nothing-returned",
+    "as-an-array",
+    "in-a-tuple",
+    "as-a-list",
+    "in-half-precision",
+    "axis-in-front",
+    "only-the-first",
+    "all-axes-flattened",
+    "one-number",
+    "sign-turned",
+    "all-zero",
+)
+
+
+def _turned(x: Any, angle: Any) -> Any:
+    """Turn all pairs by these angles."""
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+
+
+def _turns_with_base(base: float) -> Any:
+    def block(x: Any, positions: Any) -> Any:
+        check_even(x.shape[-1], "d_head")
+        return _turned(x, _waves(positions, x.shape[-1], base))
+
+    return block
+
+
+for _name, _base in _OTHER_BASES.items():
+    wrong("4.4", f"base-{_name}", _other_base(_name))(_turns_with_base(_base))
+
+
+@wrong(
+    "4.4",
+    "multiplied-by-waves-cosines-first",
+    "You multiply the columns by cosines and sines in turn. A turn mixes the two columns of a pair: "
+    "each new number needs both old ones.",
+)
+def multiplied_by_waves(x: Any, positions: Any) -> Any:
+    check_even(x.shape[-1], "d_head")
+    angle = _waves(positions, x.shape[-1])
+    return x * torch.stack([angle.cos(), angle.sin()], dim=-1).flatten(-2).to(x.dtype)
+
+
+@wrong(
+    "4.4",
+    "scaled-by-the-root",
+    "You turn well, but multiply or divide by the root of the width as well. A turn leaves the length "
+    "of a vector as it is: nothing is scaled here.",
+)
+def scaled_by_the_root(x: Any, positions: Any) -> Any:
+    return reference.rotate(x, positions) * math.sqrt(x.shape[-1])
+
+
+@wrong(
+    "4.4",
+    "divided-by-the-root",
+    "You turn well, but divide by the root of the width as well. A turn leaves the length of a vector "
+    "as it is: nothing is scaled here.",
+)
+def divided_by_the_root(x: Any, positions: Any) -> Any:
+    return reference.rotate(x, positions) / math.sqrt(x.shape[-1])
+
+
+@wrong(
+    "4.4",
+    "one-pair-only",
+    "Only the first pair of columns is turned, the others stay as they are. Every pair turns, each at "
+    "its own speed.",
+)
+def one_pair_only(x: Any, positions: Any) -> Any:
+    return torch.cat([reference.rotate(x, positions)[..., :2], x[..., 2:]], dim=-1)
+
+
+@wrong(
+    "4.4",
+    "first-columns-left-alone",
+    "The first pair of columns is not turned. Its frequency is one, not zero: every pair turns.",
+)
+def first_columns_left_alone(x: Any, positions: Any) -> Any:
+    return torch.cat([x[..., :2], reference.rotate(x, positions)[..., 2:]], dim=-1)
+
+
+@wrong(
+    "4.4",
+    "batch-axis-added",
+    "Your angles have a batch axis of their own, so a single sentence comes out with an axis too many. "
+    "Angles for words and pairs broadcast by themselves to whatever stands in front.",
+)
+def batch_axis_added(x: Any, positions: Any) -> Any:
+    check_even(x.shape[-1], "d_head")
+    return _turned(x, _waves(positions, x.shape[-1]).unsqueeze(0))
+
+
+@wrong(
+    "4.4",
+    "positions-reversed",
+    "The words are turned by the positions in reverse order. The first position belongs to the first "
+    "word.",
+)
+def turned_in_reverse(x: Any, positions: Any) -> Any:
+    return reference.rotate(x, positions.flip(0))
+
+
+@wrong(
+    "4.4",
+    "positions-divided",
+    "You divide the positions by the largest one or by their number, so that all turns are small. The "
+    "angle is the position itself times the frequency: otherwise the same distance would be another "
+    "angle in another sentence.",
+)
+def positions_divided(x: Any, positions: Any) -> Any:
+    check_even(x.shape[-1], "d_head")
+    return _turned(x, _waves(positions / positions.max().clamp(min=1), x.shape[-1]))
+
+
+@wrong(
+    "4.4",
+    "positions-divided-by-the-length",
+    "You divide the positions by the number of words, so that all turns are small. The angle is the "
+    "position itself times the frequency: otherwise the same distance would be another angle in "
+    "another sentence.",
+)
+def positions_divided_by_the_length(x: Any, positions: Any) -> Any:
+    check_even(x.shape[-1], "d_head")
+    return _turned(x, _waves(positions / len(positions), x.shape[-1]))
+
+
+@wrong(
+    "4.4",
+    "not-turned",
+    "Your vectors come back as they were. What is computed has to be kept: look at what you return.",
+)
+def not_turned(x: Any, positions: Any) -> Any:
+    reference.rotate(x, positions)
+    return x
+
+
+@wrong(
+    "4.4",
+    "turned-twice",
+    "Every pair is turned twice as far as it should be: the turn is applied two times, or the angle is "
+    "doubled. The angle is the position times the frequency.",
+)
+def turned_twice(x: Any, positions: Any) -> Any:
+    return reference.rotate(reference.rotate(x, positions), positions)
+
+
+slips(
+    "4.1",
+    *ENDINGS,
+    without=(
+        "last-axis-reversed",
+        "rows-reversed",
+    ),
+)
+slips("4.2", *ENDINGS, without=("length-one-at-the-end",))
+slips(
+    "4.3",
+    *ENDINGS,
+    treated=("embeddings", "positions"),
+    without=(
+        "halved",
+        "standardised-at-the-end",
+        "embeddings-scaled-up",
+        "embeddings-scaled-down",
+        "positions-scaled-up",
+    ),
+)
+slips(
+    "4.4",
+    *ENDINGS,
+    treated=("x",),
+    without=(
+        "x-normalised",
+        "x-scaled-up",
+        "x-scaled-down",
+    ),
+)
+
+
+@wrong(
+    "4.1",
+    "between-zero-and-one",
+    "Your waves run between 0 and 1. Sine and cosine run between -1 and 1, and the table takes them as "
+    "they are.",
+)
+def between_zero_and_one(length: int, d_model: int) -> Any:
+    return (reference.sinusoidal_positions(length, d_model) + 1) / 2
+
+
+@wrong(
+    "4.1",
+    "counted-from-the-middle",
+    "Your positions are counted from the middle of the sequence. The first position is 0, so that a "
+    "word's vector does not depend on how long the sentence is.",
+)
+def counted_from_the_middle(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length) - length // 2, d_model)
+    return _table(angle.sin(), angle.cos())
+
+
+@wrong(
+    "4.1",
+    "frequencies-on-a-line",
+    "Your frequencies fall along a straight line, from 1 towards 0. They fall by the same factor from "
+    "pair to pair: powers of the base.",
+)
+def frequencies_on_a_line(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = torch.outer(torch.arange(length).double(), 1 - _columns(d_model) / d_model)
+    return _table(angle.sin(), angle.cos())
+
+
+_FREQUENCIES_REVERSED = (
+    "Your frequencies stand in reverse order: the slowest wave comes first. The exponent starts at 0 "
+    "and grows from pair to pair."
+)
+
+
+@wrong("4.1", "frequencies-reversed", _FREQUENCIES_REVERSED)
+def frequencies_reversed(length: int, d_model: int) -> Any:
+    check_even(d_model)
+    angle = _waves(torch.arange(length), d_model).flip(-1)
+    return _table(angle.sin(), angle.cos())
+
+
+@wrong("4.2", "frequencies-reversed", _FREQUENCIES_REVERSED)
+def matrix_frequencies_reversed(offset: int, d_model: int) -> Any:
+    check_even(d_model)
+    return _block_matrix(_waves(torch.tensor([offset]), d_model)[0].flip(-1))
+
+
+@wrong(
+    "4.2",
+    "moved-twice-as-far",
+    "Your matrix moves by twice the offset. The angle of a pair is the offset times its frequency, "
+    "once.",
+)
+def moved_twice_as_far(offset: int, d_model: int) -> Any:
+    return reference.shift_matrix(2 * offset, d_model)
+
+
+@wrong(
+    "4.2",
+    "moved-half-as-far",
+    "Your matrix moves by half the offset. The angle of a pair is the offset times its frequency.",
+)
+def moved_half_as_far(offset: int, d_model: int) -> Any:
+    check_even(d_model)
+    return _block_matrix(_waves(torch.tensor([offset / 2]), d_model)[0])
+
+
+@wrong(
+    "4.3",
+    "positions-doubled",
+    "The positions count twice. They are added once, as they are.",
+)
+def positions_doubled(embeddings: Any, positions: Any) -> Any:
+    return reference.add_positions(embeddings, positions * 2)
+
+
+@wrong(
+    "4.3",
+    "logarithm-of-width",
+    "You scale by the logarithm of the width. It is the root of the width that brings embeddings to "
+    "the size of positions.",
+)
+def logarithm_of_width(embeddings: Any, positions: Any) -> Any:
+    words = embeddings * math.log(embeddings.shape[-1])
+    return words + positions[: embeddings.shape[-2]].to(embeddings)
+
+
+@wrong(
+    "4.3",
+    "another-root",
+    "You take another root of the width than the square root. Look at the exponent.",
+)
+def another_root(embeddings: Any, positions: Any) -> Any:
+    words = embeddings * embeddings.shape[-1] ** (1 / 3)
+    return words + positions[: embeddings.shape[-2]].to(embeddings)
+
+
+@wrong(
+    "4.3",
+    "first-sentence-only",
+    "Only the first sentence of the batch gets its positions. They broadcast to all sentences by "
+    "themselves.",
+)
+def first_sentence_only(embeddings: Any, positions: Any) -> Any:
+    result = embeddings * math.sqrt(embeddings.shape[-1])
+    share = positions[: embeddings.shape[-2]].to(embeddings)
+    if result.ndim == 2:
+        return result + share
+    return torch.cat([result[:1] + share, result[1:]])
+
+
+@wrong(
+    "4.3",
+    "first-word-without-position",
+    "The first word gets no position. Its position is 0, and row 0 of the table is not zero: it is "
+    "added like the others.",
+)
+def first_word_without_position(embeddings: Any, positions: Any) -> Any:
+    share = positions[: embeddings.shape[-2]].to(embeddings)
+    share = torch.cat([share[:1] * 0, share[1:]])
+    return embeddings * math.sqrt(embeddings.shape[-1]) + share
+
+
+@wrong(
+    "4.4",
+    "vector-added",
+    "The turned vector is added to the one that came in. A turn replaces a vector, and keeps its "
+    "length.",
+)
+def vector_added(x: Any, positions: Any) -> Any:
+    return x + reference.rotate(x, positions)
+
+
+@wrong("4.4", "frequencies-reversed", _FREQUENCIES_REVERSED)
+def turned_frequencies_reversed(x: Any, positions: Any) -> Any:
+    check_even(x.shape[-1], "d_head")
+    return _turned(x, _waves(positions, x.shape[-1]).flip(-1))
+
+
+@wrong(
+    "4.4",
+    "first-line-turned",
+    "The first number of each pair has the wrong sign. The new pair is a turn of the old one: the "
+    "cosine keeps its sign in both lines.",
+)
+def first_line_turned(x: Any, positions: Any) -> Any:
+    new = reference.rotate(x, positions)
+    return torch.stack([-new[..., 0::2], new[..., 1::2]], dim=-1).flatten(-2)
+
+
+_HALF_TURNED = (
+    "Only one of the two columns of each pair is turned, the other stays as it was. A turn gives two "
+    "new numbers, each made of both old ones."
+)
+
+
+@wrong("4.4", "odd-columns-only", _HALF_TURNED)
+def odd_columns_only(x: Any, positions: Any) -> Any:
+    new = reference.rotate(x, positions)
+    return torch.stack([x[..., 0::2], new[..., 1::2]], dim=-1).flatten(-2)
+
+
+@wrong("4.4", "even-columns-only", _HALF_TURNED)
+def even_columns_only(x: Any, positions: Any) -> Any:
+    new = reference.rotate(x, positions)
+    return torch.stack([new[..., 0::2], x[..., 1::2]], dim=-1).flatten(-2)
+
+
+@wrong(
+    "4.4",
+    "position-plus-frequency",
+    "Your angles are positions plus frequencies. A pair turns by its frequency for every position: the "
+    "angle is a product.",
+)
+def position_plus_frequency(x: Any, positions: Any) -> Any:
+    check_even(x.shape[-1], "d_head")
+    width = x.shape[-1]
+    return _turned(x, positions.double()[:, None] + 10000 ** (-_columns(width) / width))
