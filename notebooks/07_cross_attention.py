@@ -320,9 +320,13 @@ my_prediction = None  # a share between 0 and 1
 torch.manual_seed(0)
 model = transformer.Transformer(1000, 1000, n_layers=1, d_model=32, n_heads=4, d_ff=128)
 model.requires_grad_(False)
-tied = sum(parameter.numel() for parameter in model.parameters())  # a shared matrix counts once
-untied = tied + model.output.weight.numel()
-print("one matrix:", model.output.weight is model.target_embedding.weight)
+matrix, both = model.target_embedding.weight, ("target_embedding.weight", "output.weight")
+rest = sum(weight.numel() for name, weight in model.named_parameters() if name not in both)
+tied, untied = rest + matrix.numel(), rest + 2 * matrix.numel()
+sentence = torch.tensor([[5, 9, 3]])
+before = model(sentence, sentence)
+matrix[7] += 1  # nobody reads word 7: its logit changes if the output uses the same matrix
+print("one matrix:", not torch.allclose(before[..., 7], model(sentence, sentence)[..., 7]))
 print(f"parameters: {tied}, untied {untied}")
 compare(my_prediction, f"{1 - tied / untied:.2f}")
 

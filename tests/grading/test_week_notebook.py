@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from small_class import a_grade, command, lines, run
 from small_notebook import CAUSAL, PADDING, RIGHT, STUBS, package, prepared, write
 
+from lab_grader.course import bank
 from lab_grader.course.grading import notebook
 from lab_grader.course.grading.host import Host
 from lab_grader.course.grading.model import Grade, Limits, Submission
 from lab_grader.course.grading.run import grade
 from lab_grader.course.grading.sandbox import open_host
+from lab_grader.exercises import catalogue
 
 FIRST = f"cell 4, after exercise 6.1: {CAUSAL}"
 SECOND = f"cell 7, after exercise 6.2: {PADDING[:60]} …"
@@ -142,3 +148,27 @@ def test_every_week_has_cells_that_count() -> None:
     for week in range(1, 9):
         found = notebook.prepare(notebook.path_of(week), week, 4.0, Limits())
         assert len(found.cells) >= 3, week
+
+
+# What a cell shows of a block must not tell apart the right ways of writing it.
+@pytest.mark.parametrize(
+    ("exercise", "first"),
+    [("1.4", "narrow = "), ("7.4", "model = transformer.Transformer(1000"), ("8.5", "full = ")],
+)
+def test_every_right_way_prints_what_the_notebook_stores(
+    exercise: str, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = catalogue()[exercise]
+    stored = json.loads(notebook.path_of(block.week).read_text(encoding="utf-8"))
+    cells = {"".join(cell["source"]): cell for cell in stored["cells"]}
+    code = next(code for code in cells if code.removeprefix("torch.manual_seed(0)\n").startswith(first))
+    modules = ("rnn", "attention", "masking", "transformer", "decoding")
+    names: dict[str, Any] = {
+        name: importlib.import_module(f"lab_transformer.{name}") for name in modules
+    }
+    names |= {"torch": torch, "my_prediction": None}
+    names["compare"] = lambda _, measured: print(f"no prediction written; measured: {measured}")
+    for way in bank.spaces()[exercise].right:
+        module = SimpleNamespace(**vars(names[block.module]) | {block.name: way})
+        exec(code, names | {block.module: module})
+        assert capsys.readouterr().out == "".join(cells[code]["outputs"][0]["text"]), way
