@@ -21,6 +21,7 @@ from lab_grader.course.grading.host import Host
 from lab_grader.course.grading.model import Grade, Limits, Submission
 from lab_grader.course.grading.run import grade
 from lab_grader.course.grading.sandbox import open_host
+from lab_grader.course.grading.validate import Printed
 from lab_grader.exercises import catalogue
 
 FIRST = f"cell 4, after exercise 6.1: {CAUSAL}"
@@ -64,6 +65,34 @@ def test_a_cell_that_differs_says_what_each_side_prints(host: Host, small: noteb
     assert (found.status, found.points, found.failed) == ("wrong", 2.0, [FIRST])
     assert "[[1, 1], [0, 1]]" in found.feedback
     assert "[[1, 0], [1, 1]]" in found.feedback
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ("   0.00    1.25\n", "  -0.00    1.26\n", True),
+        ("[[ 0.10, 2.00]]", "[[-0.10, 2.00]]", False),
+        ("loss 1.25", "loss 1.27", False),
+        ("right: 0.9", "right: 1.0", False),
+        ("words 12", "words 13", False),
+        ("0.50 of 3\n", "0.50\nof 3\n", False),
+        ("a 0.50", "b 0.50", False),
+    ],
+)
+def test_only_the_last_digit_and_the_sign_of_zero_may_differ(
+    ours: str, theirs: str, same: bool
+) -> None:
+    assert (Printed(ours) == Printed(theirs)) is same
+    assert (Printed(ours) != Printed(theirs)) is not same
+
+
+def test_a_last_digit_costs_nothing(host: Host, tmp_path: Path) -> None:
+    stored = json.loads(write(tmp_path).read_text())
+    stored["cells"][3] |= {"source": ["print('loss 0.126')"]}
+    stored["cells"][3]["outputs"][0]["text"] = ["loss 0.125\n"]
+    (tmp_path / "near.ipynb").write_text(json.dumps(stored))
+    near = notebook.prepare(tmp_path / "near.ipynb", 6, 4.0, Limits(60.0, 4 * 2**30))
+    assert graded(host, near, RIGHT).points == 4.0
 
 
 def test_a_cell_waits_for_an_exercise_that_is_not_written(host: Host, small: notebook.Notebook) -> None:

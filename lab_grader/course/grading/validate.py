@@ -29,6 +29,48 @@ _MEMORY = 2 * 2**30
 _SHOWN = 200
 
 
+# A number with at least two decimals may differ by one in its last: rounding goes either way.
+_NUMBER = re.compile(r"(-?\d+\.\d+)")
+_DECIMALS = 2
+
+
+class Printed(str):
+    """What a cell prints: two texts are the same if they look the same to a reader.
+
+    Right solutions sum in other orders, so a last digit can differ, and zero can have a sign.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, str):
+            return False
+        ours, theirs = self.splitlines(), other.splitlines()
+        return len(ours) == len(theirs) and all(map(_agree, ours, theirs))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def _agree(ours: str, theirs: str) -> bool:
+    if ours == theirs:
+        return True
+    parts, others = _NUMBER.split(ours), _NUMBER.split(theirs)
+    return len(parts) == len(others) and all(
+        _near(a, b) if number % 2 else a.split() == b.split()
+        for number, (a, b) in enumerate(zip(parts, others, strict=True))
+    )
+
+
+def _near(ours: str, theirs: str) -> bool:
+    digits = len(ours.partition(".")[2])
+    unit = 0.1**digits if digits >= _DECIMALS else 0.0
+    same_form = digits == len(theirs.partition(".")[2])
+    return same_form and abs(float(ours) - float(theirs)) <= 1.01 * unit
+
+
 class Lost(Exception):
     """The kernel cannot go on; says why."""
 
@@ -101,6 +143,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     nbval.plugin.RunningKernel = Client
+    nbval.plugin.IPyNbCell.sanitize = lambda _, said: Printed(said) if isinstance(said, str) else said
     # A difference is told below; nbval's own way takes minutes for long texts.
     nbval.plugin.IPyNbCell.format_output_compare = lambda *_: None
 
@@ -147,7 +190,7 @@ def _difference(item: Any) -> str:
     for line in range(max(len(ours), len(theirs))):
         want = ours[line] if line < len(ours) else None
         got = theirs[line] if line < len(theirs) else None
-        if want != got:
+        if want is None or got is None or not _agree(want, got):
             here = "nothing more" if got is None else _short(got)
             there = "nothing more" if want is None else _short(want)
             return f"it prints\n    {here}\n  and the course's notebook\n    {there}"
