@@ -64,6 +64,11 @@ def _as_numbers(on: On, mask: Any) -> Any:
     return mask
 
 
+# Windows and sizes that a causal mask may be tied to.
+_BACK = (2, 3, 4)
+_LENGTHS = (4, 5, 6, 8, 10, 16, 64, 128, 512)
+
+
 @space(
     "6.1",
     Turn(
@@ -150,12 +155,59 @@ def _as_numbers(on: On, mask: Any) -> Any:
         "You return lists of lists. A tensor is asked for: only that can be combined with other masks "
         "and applied to scores.",
     ),
+    Turn(
+        "numpy-array",
+        ALONE,
+        "You return a NumPy array. A tensor is asked for: only that can be combined with other masks "
+        "and applied to scores.",
+    ),
+    Turn(
+        "first-row-open",
+        ALONE,
+        "Your first word sees everything, though the other rows are right. It has nothing before it, "
+        "but it may look at itself: its row is not empty and needs no exception.",
+    ),
+    Turn(
+        "hides-itself-but-the-first",
+        ALONE,
+        "Only the first word may look at itself. Every word may: the diagonal belongs to the mask.",
+    ),
+    Turn(
+        "everything-but-itself",
+        ALONE,
+        "Your words see all others and not themselves. It is the other way round with the future: a "
+        "word may look at itself and at what came before it.",
+    ),
+    Turn(
+        "only-the-first-word",
+        ALONE,
+        "Every word sees the first word only. It may look at itself and at all that came before it.",
+    ),
+    *(
+        Turn(
+            f"only-{back}-words-back",
+            ALONE,
+            f"Your words look back {back} words at most. Everything that came before may be seen, "
+            "however long ago it was.",
+        )
+        for back in _BACK
+    ),
+    *(
+        Turn(
+            f"always-{length}-long",
+            ALONE,
+            f"Your mask is for {length} words whatever the length is. The argument decides.",
+        )
+        for length in _LENGTHS
+    ),
     *NUMBERS,
 )
 def causal_mask(on: On) -> Any:
     def block(length: int) -> Any:
         length += on("one-too-long") - on("one-too-short")
+        length = next((fixed for fixed in _LENGTHS if on(f"always-{fixed}-long")), length)
         full = torch.ones(length, length, dtype=torch.bool)
+        first = torch.arange(length) == 0
         shapes = {
             "hides-itself": full.tril(-1),
             "sees-the-next-word": full.tril(1),
@@ -166,6 +218,11 @@ def causal_mask(on: On) -> Any:
             "only-itself": full.tril().triu(),
             "only-the-word-before": full.tril().triu(-1),
             "mirrored": full.tril().flip(-1),
+            "first-row-open": full.tril() | first[:, None],
+            "hides-itself-but-the-first": full.tril(-1) | first & first[:, None],
+            "everything-but-itself": ~full.tril().triu(),
+            "only-the-first-word": full & first,
+            **{f"only-{back}-words-back": full.tril().triu(-back) for back in _BACK},
         }
         mask = next((wrong for name, wrong in shapes.items() if on(name)), full.tril())
         if on("with-a-batch-axis"):
@@ -174,7 +231,7 @@ def causal_mask(on: On) -> Any:
             mask = mask[None, None]
         if on("nested-lists"):
             return mask.tolist()
-        return _as_numbers(on, mask)
+        return mask.numpy() if on("numpy-array") else _as_numbers(on, mask)
 
     return block
 
@@ -309,6 +366,83 @@ def causal_by_running_sum(length: int) -> Any:
         "You write into the tokens that you were given. The caller still needs them: build the mask "
         "as a tensor of its own.",
     ),
+    Turn(
+        "at-least-padding",
+        ALONE,
+        "You allow tokens that are not smaller than pad_id, and padding itself is not smaller. A word "
+        "is whatever differs from pad_id, larger or smaller.",
+    ),
+    Turn(
+        "hidden-where-all-are-padding",
+        ALONE,
+        "You hide a position only where all sentences have padding there. Every sentence has a mask of "
+        "its own.",
+    ),
+    Turn(
+        "first-sentence-only",
+        ALONE,
+        "Your mask is that of the first sentence alone. Every sentence of the batch has padding of its "
+        "own.",
+    ),
+    Turn(
+        "last-token-taken-for-padding",
+        ALONE,
+        "You take the last token of each sentence for padding. A sentence may have none: compare with "
+        "pad_id.",
+    ),
+    Turn(
+        "only-trailing-padding",
+        ALONE,
+        "You hide padding at the end only. Padding in front or between words must not be looked at "
+        "either: compare every token.",
+    ),
+    Turn(
+        "empty-sentence-opened",
+        ALONE,
+        "A sentence of nothing but padding has nothing hidden in your mask. The mask says what is a "
+        "word; what happens where there is none is decided where the softmax is.",
+    ),
+    Turn(
+        "not-compared",
+        ALONE,
+        "You return the tokens themselves, with more axes. A mask says True or False: compare the "
+        "tokens with pad_id first.",
+    ),
+    Turn(
+        "one-answer-for-all",
+        ALONE,
+        "You return one answer for the whole batch. Every token has its own: compare the tensor and "
+        "keep what comes out.",
+    ),
+    Turn(
+        "batch-in-the-place-of-heads",
+        ALONE,
+        "Your new axes stand in the wrong places: the batch has become the axis of the heads. Batch "
+        "comes first, key last, and two axes of size one stand between them.",
+    ),
+    Turn(
+        "one-axis-too-many",
+        ALONE,
+        "Your mask has five axes. Four are asked for: batch, two of size one for heads and queries, and"
+        " key.",
+    ),
+    Turn(
+        "batch-and-key-exchanged",
+        ALONE,
+        "Batch and key have changed places: your mask is transposed. Batch comes first and key last.",
+    ),
+    Turn(
+        "nested-lists",
+        ALONE,
+        "You return lists. A tensor is asked for: only that can be combined with other masks and "
+        "applied to scores.",
+    ),
+    Turn(
+        "numpy-array",
+        ALONE,
+        "You return a NumPy array. A tensor is asked for: only that can be combined with other masks "
+        "and applied to scores.",
+    ),
     *NUMBERS,
 )
 def padding_mask(on: On) -> Any:
@@ -324,6 +458,32 @@ def padding_mask(on: On) -> Any:
             real = tokens > pad_id
         if on("smaller-than-padding"):
             real = tokens < pad_id
+        if on("at-least-padding"):
+            real = tokens >= pad_id
+        if on("hidden-where-all-are-padding"):
+            real = real.any(dim=0).expand_as(real)
+        if on("last-token-taken-for-padding"):
+            real = tokens != tokens[:, -1:]
+        if on("only-trailing-padding"):
+            real = real.flip(1).cumsum(dim=1).flip(1) > 0
+        if on("empty-sentence-opened"):
+            real = real | ~real.any(dim=1, keepdim=True)
+        if on("not-compared"):
+            return tokens[:, None, None, :]
+        if on("one-answer-for-all"):
+            return bool(real.all())
+        if on("first-sentence-only"):
+            return real[:1, None, None, :]
+        if on("batch-in-the-place-of-heads"):
+            return real[None, :, None, :]
+        if on("one-axis-too-many"):
+            return real[:, None, None, None, :]
+        if on("batch-and-key-exchanged"):
+            return real.T[:, None, None, :]
+        if on("nested-lists"):
+            return real.tolist()
+        if on("numpy-array"):
+            return real[:, None, None, :].numpy()
         if on("nothing-hidden"):
             real = torch.ones_like(real)
         if on("words-counted-from-the-front"):
@@ -377,6 +537,10 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
     mask = torch.ones_like(tokens, dtype=torch.bool)
     mask[tokens == pad_id] = False
     return mask.view(tokens.size(0), 1, 1, -1)
+
+
+# Scores that seem low enough to hide something.
+_FILLS = (1, 10, 50)
 
 
 @space(
@@ -622,6 +786,69 @@ def padding_on_an_own_copy(tokens: Any, pad_id: int) -> Any:
         "digits: keep the dtype that comes in.",
     ),
     Turn(
+        "infinity-times-mask",
+        ALONE,
+        "You multiply minus infinity by the mask and add it. Where nothing is hidden that is zero times"
+        " infinity, which is NaN, not zero. Fill the hidden places instead of multiplying.",
+    ),
+    Turn(
+        "smallest-score-fill",
+        ALONE,
+        "You give hidden places the smallest of all scores. Its exponential is not zero, so they still "
+        "get a weight.",
+    ),
+    *(
+        Turn(
+            f"filled-with-minus-{fill}",
+            ALONE,
+            "You give hidden places a score that is low but not low enough: its exponential is not "
+            "zero, and other scores can be lower still. Only minus infinity becomes exactly zero.",
+        )
+        for fill in _FILLS
+    ),
+    Turn(
+        "exponentials-times-mask-guarded",
+        ALONE,
+        "You exponentiate the scores as they are and multiply by the mask. At scores of a thousand exp "
+        "overflows, at minus a thousand all of a row vanishes, and your guard then gives zeros. Take "
+        "the row's largest allowed score off first.",
+    ),
+    Turn(
+        "over-everything",
+        ALONE,
+        "Your softmax runs over all scores of the tensor at once. Only the scores along dim compete "
+        "with each other.",
+    ),
+    Turn(
+        "sigmoid-instead",
+        ALONE,
+        "You use a sigmoid, which looks at each score alone: nothing makes the weights sum to one. It "
+        "is a softmax along dim.",
+    ),
+    Turn(
+        "scores-divided-by-their-sum",
+        ALONE,
+        "You divide the scores by their sum, without the exponential. Scores may be negative, and their"
+        " sum may be zero; a softmax exponentiates first.",
+    ),
+    Turn(
+        "only-the-largest",
+        ALONE,
+        "You give all the weight to the largest allowed score. A softmax shares it among all allowed "
+        "ones, and lets gradients through.",
+    ),
+    Turn(
+        "scores-scaled",
+        ALONE,
+        "You divide the scores by the root of the width once more. That was done when they were "
+        "computed: the softmax takes them as they come.",
+    ),
+    Turn(
+        "mask-returned-too",
+        ALONE,
+        "You return the mask beside the weights. Only the weights are asked for.",
+    ),
+    Turn(
         "scores-overwritten",
         "in place",
         "You write minus infinity into the scores that you were given. The caller may still need "
@@ -649,6 +876,22 @@ def masked_softmax(on: On) -> Any:
         given, mask = mask, mask.expand_as(scores)
         if on("scores-overwritten"):
             scores[~mask] = -math.inf
+        if on("sigmoid-instead"):
+            return torch.sigmoid(scores) * mask
+        if on("scores-divided-by-their-sum"):
+            kept = scores.masked_fill(~mask, 0.0)
+            return kept / kept.sum(dim=dim, keepdim=True)
+        if on("only-the-largest"):
+            top = scores.masked_fill(~mask, -math.inf).argmax(dim=dim, keepdim=True)
+            return torch.zeros_like(scores).scatter(dim, top, 1.0) * mask
+        if on("over-everything"):
+            return scores.masked_fill(~mask, -math.inf).flatten().softmax(0).view_as(scores)
+        if on("exponentials-times-mask-guarded"):
+            raised = scores.exp() * mask
+            total = raised.sum(dim=dim, keepdim=True)
+            return torch.where(total > 0, raised / total.where(total > 0, 1.0), 0.0)
+        if on("scores-scaled"):
+            scores = scores / scores.shape[dim] ** 0.5
         weights = _mask_weights(on, _softmax(on, _filled(on, scores, mask), dim), mask, dim)
         if on("empty-row-not-zeroed"):
             return weights
@@ -662,7 +905,8 @@ def masked_softmax(on: On) -> Any:
         if on("mask-not-expanded"):
             some = given.any(dim=dim, keepdim=True)
         even = 1 / scores.shape[dim] if on("empty-row-spread-evenly") else 0.0
-        return weights.masked_fill(~some, even)
+        weights = weights.masked_fill(~some, even)
+        return (weights, mask) if on("mask-returned-too") else weights
 
     return block
 
@@ -676,7 +920,12 @@ def _filled(on: On, scores: Any, mask: Any) -> Any:
         return scores + mask.to(scores.dtype)
     if on("infinity-added"):
         return scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)
+    if on("infinity-times-mask"):
+        return scores + (~mask) * -math.inf
+    if on("smallest-score-fill"):
+        return scores.masked_fill(~mask, float(scores.detach().min()))
     fills = {
+        **{f"filled-with-minus-{fill}": -fill for fill in _FILLS},
         "zero-before-softmax": 0.0,
         "plus-infinity": math.inf,
         "finite-fill": -1e9,
@@ -914,6 +1163,56 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         "You write into the targets that you were given. The loss still needs them as they are: work "
         "on a copy.",
     ),
+    Turn(
+        "one-start-token",
+        ALONE,
+        "Only the first sentence gets a start token; in all others the last word comes back at the "
+        "front. Every sentence starts with one.",
+    ),
+    Turn(
+        "words-cross-sentences",
+        ALONE,
+        "You shift the batch as one long line: the last word of a sentence comes first in the next one."
+        " Every sentence is shifted on its own and starts with the start token.",
+    ),
+    Turn(
+        "turned-round",
+        ALONE,
+        "You turn the sentence round. Shifting right keeps the order of the words and moves each by one"
+        " place.",
+    ),
+    Turn(
+        "start-token-after-the-first-word",
+        ALONE,
+        "The start token stands in the second place. It comes first, before all words.",
+    ),
+    Turn(
+        "start-token-at-both-ends",
+        ALONE,
+        "You put the start token in front and at the end. It comes first only; what was the last but "
+        "one word ends the sentence.",
+    ),
+    Turn(
+        "start-token-plus-one",
+        ALONE,
+        "You start with bos_id plus one. The start token is bos_id itself.",
+    ),
+    Turn(
+        "always-int32",
+        ALONE,
+        "Your tokens come out as int32, whatever they were. Make the start column of the same dtype as "
+        "the targets.",
+    ),
+    Turn(
+        "nested-lists",
+        ALONE,
+        "You return lists. A tensor is asked for: the decoder cannot take anything else.",
+    ),
+    Turn(
+        "targets-returned-too",
+        ALONE,
+        "You return the targets beside the shifted ones. Only the decoder's input is asked for.",
+    ),
 )
 def shift_right(on: On) -> Any:
     def block(targets: Any, bos_id: int) -> Any:
@@ -929,7 +1228,7 @@ def shift_right(on: On) -> Any:
             targets[..., 1:] = targets[..., :-1]
             targets[..., 0] = bos_id
             return targets
-        start = torch.full_like(targets[..., :1], bos_id)
+        start = torch.full_like(targets[..., :1], bos_id + on("start-token-plus-one"))
         if on("first-word-repeated"):
             start = targets[..., :1]
         shifted = _shifted(on, targets, start)
@@ -937,6 +1236,12 @@ def shift_right(on: On) -> Any:
             targets.copy_(shifted)
         if on("floating-point"):
             return shifted.float()
+        if on("always-int32"):
+            return shifted.int()
+        if on("nested-lists"):
+            return shifted.tolist()
+        if on("targets-returned-too"):
+            return shifted, targets
         return shifted.long() if on("always-int64") else shifted
 
     return block
@@ -959,6 +1264,18 @@ def _shifted(on: On, targets: Any, start: Any) -> Any:
         shifted = targets.roll(1, dims=-1)
         shifted[0] = start.flatten()[0]
         return shifted
+    if on("one-start-token"):
+        shifted = targets.roll(1, dims=-1)
+        shifted.view(-1)[:1] = start.flatten()[0]
+        return shifted
+    if on("words-cross-sentences"):
+        return torch.cat([start.flatten()[:1], targets.flatten()[:-1]]).view_as(targets)
+    if on("turned-round"):
+        return torch.cat([start, targets.flip(-1)[..., :-1]], dim=-1)
+    if on("start-token-after-the-first-word"):
+        return torch.cat([targets[..., :1], start, targets[..., 1:]], -1)[..., : targets.shape[-1]]
+    if on("start-token-at-both-ends"):
+        return torch.cat([start, targets[..., :-2], start], dim=-1)[..., : targets.shape[-1]]
     if on("sentences-shifted"):
         shifted = targets.roll(1, dims=0)
         shifted[:1] = start.flatten()[0]
@@ -1327,6 +1644,94 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "Your loss is float32 whatever the logits are. Keep the dtype that comes in.",
     ),
     Turn(
+        "only-positive-counted",
+        ALONE,
+        "You count tokens greater than zero, whatever pad_id says. In another vocabulary 0 is a word "
+        "and padding has another id; compare with the id that is given.",
+    ),
+    Turn(
+        "greater-than-padding-counted",
+        ALONE,
+        "You count tokens greater than pad_id. A word is whatever differs from pad_id, larger or "
+        "smaller.",
+    ),
+    Turn(
+        "stops-at-the-first-pad",
+        ALONE,
+        "You count words up to the first padding of a sentence. Padding may stand in front or between "
+        "words: every target that is not padding counts.",
+    ),
+    Turn(
+        "only-the-last-token",
+        ALONE,
+        "Your loss is that of the last token alone. Every target that is not padding counts.",
+    ),
+    Turn(
+        "only-the-first-sentence",
+        ALONE,
+        "Your loss is that of the first sentence alone. Every target of the batch that is not padding "
+        "counts.",
+    ),
+    Turn(
+        "padding-without-a-share",
+        ALONE,
+        "You leave the padding token out when you spread the smoothing. Here, as in torch, every entry "
+        "of the vocabulary gets the same share, padding included.",
+    ),
+    Turn(
+        "zeroed-logits-in-the-sum",
+        ALONE,
+        "You set the logits at padding to zero and still add up their losses. Equal logits cost the log"
+        " of the vocabulary. It is the loss of these places that must go.",
+    ),
+    Turn(
+        "squared-error",
+        ALONE,
+        "You measure the squared distance between probabilities and the one that is wanted. The "
+        "cross-entropy is minus the logarithm of the target's probability.",
+    ),
+    Turn(
+        "binary-cross-entropy",
+        ALONE,
+        "You ask yes or no for every word of the vocabulary on its own. Exactly one word comes next: a "
+        "softmax over the vocabulary makes them compete.",
+    ),
+    Turn(
+        "axes-reread",
+        ALONE,
+        "You exchange axes with reshape or view, or reshape what was transposed, so numbers of "
+        "different words are mixed. Flatten all axes before the vocabulary, in their order.",
+    ),
+    Turn(
+        "divided-by-the-length",
+        ALONE,
+        "You divide the sum by the length of the sequence. It is divided by the number of targets that "
+        "are not padding, in the whole batch.",
+    ),
+    Turn(
+        "not-zero-without-words",
+        ALONE,
+        "A batch of nothing but padding gives a loss of one. There is nothing to learn from it: its "
+        "loss should be 0.",
+    ),
+    Turn(
+        "log-base-10",
+        ALONE,
+        "You take logarithms to the base 10. The cross-entropy uses the natural one, as log_softmax "
+        "does.",
+    ),
+    Turn(
+        "share-of-wrong-words",
+        ALONE,
+        "You return the share of words that are not the likeliest. That has no gradient: the loss is "
+        "minus the logarithm of the target's probability.",
+    ),
+    Turn(
+        "losses-returned-too",
+        ALONE,
+        "You return something beside the loss. One number is asked for, as a tensor.",
+    ),
+    Turn(
         "targets-overwritten",
         ALONE,
         "You write into the targets that you were given, to get padding out of the way. The caller "
@@ -1355,7 +1760,15 @@ def sequence_loss(on: On) -> Any:
             logits, targets = logits[..., :-1, :], targets[..., :-1]
         if on("shifted-once-more"):
             logits, targets = logits[..., :-1, :], targets[..., 1:]
+        if on("only-the-last-token"):
+            logits, targets = logits[..., -1:, :], targets[..., -1:]
+        if on("only-the-first-sentence") and targets.ndim > 1:
+            logits, targets = logits[:1], targets[:1]
+        if on("axes-reread") and logits.ndim > 2:
+            logits = logits.transpose(-1, -2).reshape(logits.shape)
         real = targets != pad_id
+        if on("zeroed-logits-in-the-sum"):
+            logits = logits * real[..., None]
         if on("padding-counted") or on("logits-zeroed-at-padding"):
             if on("logits-zeroed-at-padding"):
                 logits, targets = logits * real[..., None], targets.where(real, 0)
@@ -1364,16 +1777,27 @@ def sequence_loss(on: On) -> Any:
             real = targets != 0
         if on("only-padding-counted"):
             real = ~real
+        if on("only-positive-counted"):
+            real = targets > 0
+        if on("greater-than-padding-counted"):
+            real = targets > pad_id
+        if on("stops-at-the-first-pad"):
+            real = real.cumprod(dim=-1).bool()
         if on("padding-indexed") and not -logits.shape[-1] <= pad_id < logits.shape[-1]:
             raise IndexError
         chosen = targets if on("padding-looked-up") else targets.where(real, 0)
         if on("targets-overwritten"):
             targets.masked_fill_(~real, 0)
         losses = _losses(on, _log_probabilities(on, logits), chosen, pad_id, smoothing, real)
-        losses = losses.where(real, 0.0) if not on("stand-in-counted") else losses
+        counted = on("stand-in-counted") or on("zeroed-logits-in-the-sum")
+        losses = losses if counted else losses.where(real, 0.0)
         if on("sign-forgotten"):
             losses = -losses
         loss = _mean(on, losses, real, logits.shape[-1])
+        if on("not-zero-without-words") and not real.any():
+            loss = loss + 1
+        if on("losses-returned-too"):
+            return loss, losses
         plain = on("plain-number") or (on("number-without-words") and not real.any())
         return loss.item() if plain else loss
 
@@ -1381,7 +1805,7 @@ def sequence_loss(on: On) -> Any:
 
 
 def _log_probabilities(on: On, logits: Any) -> Any:
-    if on("no-softmax"):
+    if on("no-softmax") or on("binary-cross-entropy"):
         return logits
     if on("no-log"):
         return logits.softmax(dim=-1)
@@ -1396,12 +1820,22 @@ def _log_probabilities(on: On, logits: Any) -> Any:
         return logits.softmax(dim=-1).clamp(min=1e-9).log()
     if on("softmax-over-positions"):
         return logits.log_softmax(dim=-2)
-    return logits.log_softmax(dim=-1) / (math.log(2) if on("log-base-2") else 1.0)
+    logs = logits.log_softmax(dim=-1)
+    if on("log-base-2") or on("log-base-10"):
+        logs = logs / math.log(2 if on("log-base-2") else 10)
+    return logs
 
 
 def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real: Any) -> Any:
     vocab = logs.shape[-1]
     target = -logs.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    if on("share-of-wrong-words"):
+        return (logs.argmax(dim=-1) != chosen).to(logs.dtype)
+    if on("squared-error") or on("binary-cross-entropy"):
+        wanted = F.one_hot(chosen, vocab).to(logs.dtype)
+        if on("squared-error"):
+            return (logs.exp() - wanted).square().mean(dim=-1)
+        return F.binary_cross_entropy_with_logits(logs, wanted, reduction="none").mean(dim=-1)
     if on("axis-not-squeezed"):
         return (1 - smoothing) * target[..., None] - smoothing * logs.mean(dim=-1)
     if not smoothing or on("smoothing-ignored"):
@@ -1413,6 +1847,8 @@ def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real:
         spread = (-logs.sum(dim=-1) - target) / (vocab - 1)
     if on("spread-over-all-but-padding"):
         spread = (-logs.sum(dim=-1) - target + logs[..., pad_id]) / (vocab - 2)
+    if on("padding-without-a-share") and 0 <= pad_id < vocab:
+        spread = (logs[..., pad_id] - logs.sum(dim=-1)) / (vocab - 1)
     if on("target-without-its-even-share"):
         spread = (-logs.sum(dim=-1) - target) / vocab
     if on("divided-by-two-words-less"):
@@ -1448,6 +1884,8 @@ def _mean(on: On, losses: Any, real: Any, vocab: int) -> Any:
         return losses.sum() / (count + 1)
     if on("summed"):
         return losses.sum()
+    if on("divided-by-the-length"):
+        return losses.sum() / real.shape[-1]
     if on("divided-by-sentences"):
         return losses.sum() / real.shape[0]
     if on("mean-of-sentence-means"):
@@ -1501,6 +1939,19 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
             total = total - (1 - smoothing) * logs[target] - smoothing * logs.mean()
             count += 1
     return (total / max(count, 1)).to(logits.dtype)
+
+
+# In the pre-norm order, the default, these do the same as in both.
+_PLAIN = {"mask-ignored", "attention-not-normalised", "feed-forward-not-normalised"}
+# What can go wrong in only one of the two orders, when they are written as two branches.
+_FAULTS = {
+    "no-causal-mask": "words see the future",
+    "mask-ignored": "the given mask makes no difference",
+    "no-residual-around-attention": "there is no residual path around attention",
+    "no-residual-around-feed-forward": "there is no residual path around the feed-forward layer",
+    "attention-not-normalised": "nothing is normalised around attention",
+    "feed-forward-not-normalised": "nothing is normalised around the feed-forward layer",
+}
 
 
 @space(
@@ -1785,6 +2236,149 @@ def loss_in_a_loop(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.
         "You add to x in place, so the caller's tensor changes, and autograd refuses it. Make a new "
         "tensor of the sum.",
     ),
+    Turn(
+        "attention-gives-two-things",
+        ALONE,
+        "You add what attention returns, but that is two things: the output and the weights. Take the "
+        "output.",
+    ),
+    Turn(
+        "masks-multiplied-as-floats",
+        ALONE,
+        "You turn the masks into numbers to combine them. Attention takes a boolean mask, True where "
+        "one may look: combine booleans as they are.",
+    ),
+    Turn(
+        "masks-multiplied-as-integers",
+        ALONE,
+        "You turn the masks into integers to combine them. Attention takes a boolean mask, True where "
+        "one may look: combine booleans as they are.",
+    ),
+    Turn(
+        "causal-mask-of-floats",
+        ALONE,
+        "Your causal mask holds the numbers 1.0 and 0.0. Neither attention nor & takes those: a mask is"
+        " boolean, as causal_mask makes it.",
+    ),
+    Turn(
+        "python-and",
+        ALONE,
+        "You ask a whole tensor for one answer: `if mask`, `and` and `or` do that. Ask whether there is"
+        " a mask at all, that is, whether it is None, and combine masks place by place, with &.",
+    ),
+    Turn(
+        "mask-required",
+        ALONE,
+        "Without a mask your block breaks: None cannot be combined with another mask. When mask is None"
+        " only the future is hidden.",
+    ),
+    Turn(
+        "mask-overwritten",
+        ALONE,
+        "You write the causal mask into the mask that you were given (&=). The caller still needs it: "
+        "make a new one.",
+    ),
+    Turn(
+        "both-masks-inverted",
+        ALONE,
+        "You turn the combined mask round, so that words see the future and padding and nothing else. "
+        "True means that a word may be looked at: hand it on as it is.",
+    ),
+    Turn(
+        "itself-always-open",
+        ALONE,
+        "Every word may look at itself in your block, even where the given mask hides it. Both masks "
+        "must allow a key; a word that may look at nothing is taken care of in the softmax.",
+    ),
+    Turn(
+        "rows-hidden-too",
+        ALONE,
+        "You apply the mask to the rows as well, so that padding sees nothing. It hides padding as a "
+        "key, in the columns; what padding itself looks at does not matter.",
+    ),
+    Turn(
+        "only-itself",
+        ALONE,
+        "Your words look at themselves alone. Everything that came before may be seen too.",
+    ),
+    Turn(
+        "looks-back-two-words",
+        ALONE,
+        "Your words look back two words at most. Everything that came before may be seen, however long "
+        "ago it was.",
+    ),
+    Turn(
+        "attention-over-the-batch",
+        ALONE,
+        "You exchange batch and sequence before attention, so a word looks at other sentences and not "
+        "at its own. Attention works on the axes (batch, seq, d_model) as they are.",
+    ),
+    Turn(
+        "raw-queries",
+        ALONE,
+        "In your pre-norm block the queries come from the raw words. Attention sees the normalised x in"
+        " all three places: query, key and value.",
+    ),
+    Turn(
+        "feed-forward-twice",
+        ALONE,
+        "Your words go through the feed-forward layer twice. The block has two sublayers: attention "
+        "once, then the feed-forward layer once.",
+    ),
+    Turn(
+        "attention-repeated",
+        ALONE,
+        "Your words go through attention twice before the feed-forward layer. Each sublayer is used "
+        "once.",
+    ),
+    Turn(
+        "own-norms",
+        ALONE,
+        "You normalise with a layer norm of your own, without gain and bias. Use the norms that the "
+        "block owns: theirs are learned.",
+    ),
+    Turn(
+        "activation-added",
+        ALONE,
+        "You set negative numbers of a sublayer's result to zero before it is added. Activations live "
+        "inside sublayers: the result is added as it is.",
+    ),
+    Turn(
+        "input-added-again",
+        ALONE,
+        "At the end you add the block's input once more. Both sublayers have a residual path already; "
+        "the block needs no third one around it.",
+    ),
+    Turn(
+        "mask-returned-too",
+        ALONE,
+        "You return the mask beside the result. The block returns the words alone, as one tensor.",
+    ),
+    Turn(
+        "nothing-returned-too",
+        ALONE,
+        "You return a second thing beside the result. The block returns the words alone, one tensor.",
+    ),
+    *(
+        Turn(
+            f"dropout-on-{where}",
+            ALONE,
+            "You drop some numbers at random. Dropout is not asked for here: the same input should give"
+            " the same result.",
+        )
+        for where in ("attention", "feed-forward", "both", "result")
+    ),
+    *(
+        Turn(
+            f"{fault}-in-{order}-norm",
+            ALONE,
+            f"With norm_first={order == 'pre'} {words}, though the other order is right. Both orders "
+            "differ in the place of the norm only.",
+        )
+        for fault, words in _FAULTS.items()
+        for order in ("pre", "post")
+        if order == "post" or fault not in _PLAIN
+    ),
 )
 def causal_block(on: On) -> Any:
     class Block(CausalBlock):
@@ -1794,9 +2388,22 @@ def causal_block(on: On) -> Any:
                 first = on("always-pre-norm")
             if on("norm-order-exchanged"):
                 first = not first
-            allowed = _allowed(on, x, mask)
+            order = "pre" if first else "post"
+
+            def here(name: str) -> bool:
+                listed = name in _FAULTS and (order == "post" or name not in _PLAIN)
+                return on(name) or (listed and on(f"{name}-in-{order}-norm"))
+
+            allowed = _allowed(here, x, mask)
 
             def attend(y: Any, raw: Any) -> Any:
+                if on("attention-over-the-batch"):
+                    y = y.transpose(0, 1)
+                    return self.attention(y, y, y)[0].transpose(0, 1)
+                if on("raw-queries"):
+                    return self.attention(raw, y, y, allowed)[0]
+                if on("attention-gives-two-things"):
+                    return raw + self.attention(y, y, y, allowed)
                 k = raw if on("raw-keys-and-values") or on("raw-keys") else y
                 v = raw if on("raw-keys-and-values") or on("raw-values") else y
                 output, weights = self.attention(y, k, v, allowed)
@@ -1822,9 +2429,14 @@ def causal_block(on: On) -> Any:
                 steps = steps[1:]
             if on("attention-twice"):
                 steps[1] = (attend, steps[1][1])
+            if on("attention-repeated"):
+                steps.insert(0, steps[0])
+            if on("feed-forward-twice"):
+                steps.append(steps[1])
             start, last = x, x
             for sublayer, norm in steps:
-                last = _step(on, x, sublayer, norm, first, sublayer is attend)
+                own = _unit if on("own-norms") else norm
+                last = _step(here, x, sublayer, own, first, sublayer is attend)
                 if on("side-by-side"):
                     x = x + _step(on, start, sublayer, norm, first, False) - start
                     continue
@@ -1838,6 +2450,12 @@ def causal_block(on: On) -> Any:
                 x = _step(on, start, both, self.norm_1, first, True)
             if on("norm-at-the-end"):
                 x = self.norm_2(x)
+            if on("input-added-again"):
+                x = x + start
+            if on("dropout-on-result"):
+                x = F.dropout(x, 0.1)
+            if on("mask-returned-too") or on("nothing-returned-too"):
+                return x, allowed if on("mask-returned-too") else None
             if on("weights-returned-too"):
                 y = self.norm_1(start) if first else start
                 return x, self.attention(y, y, y, allowed)[1]
@@ -1855,6 +2473,20 @@ def _allowed(on: On, x: Any, mask: Any) -> Any:
     if on("causal-mask-transposed"):
         allowed = allowed.mT
     everything = torch.ones_like(allowed)
+    if on("only-itself"):
+        allowed = allowed.triu()
+    if on("looks-back-two-words"):
+        allowed = allowed.triu(-2)
+    if on("causal-mask-of-floats"):
+        return allowed.float() if mask is None else allowed.float() & mask
+    if on("masks-multiplied-as-floats"):
+        return allowed if mask is None else allowed.float() * mask.float()
+    if on("masks-multiplied-as-integers"):
+        return allowed if mask is None else allowed.long() * mask.long()
+    if on("mask-required"):
+        return allowed & mask
+    if on("both-masks-inverted"):
+        return ~(allowed if mask is None else allowed & mask)
     if mask is None:
         return everything if on("no-causal-mask") or on("causal-only-with-mask") else allowed
     if on("no-causal-mask") or on("causal-only-without-mask"):
@@ -1869,7 +2501,20 @@ def _allowed(on: On, x: Any, mask: Any) -> Any:
         mask = mask.mT
     if on("or-instead-of-and"):
         return allowed | mask
+    if on("python-and"):
+        return allowed and mask
+    if on("itself-always-open"):
+        return allowed & mask | torch.eye(x.shape[-2], dtype=torch.bool)
+    if on("rows-hidden-too"):
+        return allowed & mask & mask.mT
+    if on("mask-overwritten") and mask.shape[-2:] == allowed.shape:
+        mask &= allowed
+        return mask
     return allowed ^ mask if on("exactly-one-mask") else allowed & mask
+
+
+def _unit(y: Any) -> Any:
+    return F.layer_norm(y, y.shape[-1:])
 
 
 def _step(on: On, x: Any, sublayer: Any, norm: Any, first: bool, attention: bool) -> Any:
@@ -1877,12 +2522,16 @@ def _step(on: On, x: Any, sublayer: Any, norm: Any, first: bool, attention: bool
     raw = any(map(on, ("no-norm", "norm-after-the-sublayer", f"{side}-not-normalised")))
     y = norm(x) if first and not raw else x
     result = sublayer(y, x)
+    if on("dropout-on-both") or on(f"dropout-on-{side}"):
+        result = F.dropout(result, 0.1)
+    result = torch.relu(result) if on("activation-added") else result
     if on("norm-after-the-sublayer") or (on("norm-inside-the-sum") and not first):
         return x + norm(result)
     if not (on("no-residual") or on(f"no-residual-around-{side}")):
         normalised = on("normalised-residual") or on(f"normalised-residual-around-{side}")
         result = result + (y if normalised else x)
-    result = result if first or on("no-norm") else norm(result)
+    bare = first or on("no-norm") or on(f"{side}-not-normalised-in-post-norm")
+    result = result if bare else norm(result)
     return x + result if on("residual-twice") else result
 
 
@@ -2027,3 +2676,14 @@ class NextWord(CausalBlock):
         residual = pre_norm if self.norm_first else post_norm
         x = residual(x, lambda y: self.attention(y, y, y, allowed)[0], self.norm_1)
         return residual(x, self.feed_forward, self.norm_2)
+
+
+@wrong(
+    "6.5",
+    "axes-not-moved",
+    "You hand logits and targets to the built-in cross-entropy as they are. That function takes the "
+    "axis after the batch for the vocabulary, which is the sequence here: flatten all axes before the "
+    "vocabulary first, or move it.",
+)
+def axes_not_moved(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+    return F.cross_entropy(logits, targets, ignore_index=pad_id, label_smoothing=smoothing)
