@@ -3131,3 +3131,23 @@ def norms_multiplied(gradients: Any, max_norm: float) -> Any:
 def clipped_too_late(gradients: Any, max_norm: float) -> Any:
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     return [gradient * (max_norm / norm if norm > 2 * max_norm else 1.0) for gradient in gradients]
+
+
+@wrong(
+    "1.5",
+    "added-up-along-the-sequence",
+    "Each of your norms holds the sum of all norms before it. A variable is added to in a loop where "
+    "it should be set anew: every step has a norm of its own.",
+)
+def added_up_along_the_sequence(states: Any, inputs: Any) -> Any:
+    return _jacobian(states, inputs).square().sum(dim=(0, -1)).sqrt().cumsum(dim=-1)
+
+
+@wrong(
+    "1.5",
+    "squares-added-up-along-the-sequence",
+    "You add the squares of one step to those of the steps before it. Every step has a norm of its "
+    "own: start from zero for each.",
+)
+def squares_added_up_along_the_sequence(states: Any, inputs: Any) -> Any:
+    return _jacobian(states, inputs).square().sum(dim=(0, -1)).cumsum(dim=-1).sqrt()

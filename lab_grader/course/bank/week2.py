@@ -2131,3 +2131,37 @@ def one_added(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
 def weights_averaged(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
     mean = (w_q + w_k) / 2
     return x @ mean, x @ mean, x @ w_v
+
+
+@wrong(
+    "2.3",
+    "centred-vectors-compared",
+    "Your weights come from vectors that had a mean taken off. Here the plain dot products of the "
+    "words as they are go into the softmax.",
+)
+def centred_vectors_compared(x: Any) -> Any:
+    centred = x - x.mean(dim=-2, keepdim=True)
+    weights = (centred @ centred.mT).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong(
+    "2.3",
+    "centred-columns-compared",
+    "Your weights come from vectors that had their own mean taken off. Here the plain dot products of "
+    "the words as they are go into the softmax.",
+)
+def centred_columns_compared(x: Any) -> Any:
+    centred = x - x.mean(dim=-1, keepdim=True)
+    weights = (centred @ centred.mT).softmax(dim=-1)
+    return weights @ x, weights
+
+
+@wrong(
+    "2.4",
+    "query-and-key-joined",
+    "You return query and key joined to one tensor. Three results are promised, each on its own: "
+    "query, key and value.",
+)
+def query_and_key_joined(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    return torch.cat([x @ w_q, x @ w_k], dim=-2), x @ w_v

@@ -18,8 +18,8 @@ from lab_transformer import attention as reference
     Turn(
         "one-vector-for-both",
         "draw",
-        "You multiply a vector with itself. A query and a key are two independent draws; the length "
-        "of one vector varies twice as much as the product of two.",
+        "Your variance is twice too large, as when a vector is multiplied with itself, or two are "
+        "added. A query and a key are two independent draws, and their components are multiplied.",
     ),
     Turn(
         "one-key-for-all",
@@ -2835,3 +2835,84 @@ class ResidualAndNorm(reference.MultiHeadAttention):
     def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
         output, weights = super().forward(query, key, value, mask)
         return F.layer_norm(output + query, query.shape[-1:]), weights
+
+
+@wrong(
+    "3.1",
+    "as-text",
+    "You return the number as text. A plain float is asked for: writing it nicely is for whoever "
+    "prints it.",
+)
+def as_text(d: int, samples: int, generator: Any) -> Any:
+    return str(reference.dot_product_variance(d, samples, generator))
+
+
+@wrong(
+    "3.1",
+    "largest-minus-smallest",
+    "You return the distance from the smallest to the largest dot product, which grows with the number "
+    "of samples. The variance is the mean squared distance from their mean.",
+)
+def largest_minus_smallest(d: int, samples: int, generator: Any) -> Any:
+    q, k = torch.randn(2, samples, d, generator=generator, device=generator.device)
+    dots = (q * k).sum(dim=-1)
+    return float(dots.max() - dots.min())
+
+
+@wrong(
+    "3.2",
+    "softmax-in-float32",
+    "Your softmax is computed in single precision and converted back, so double precision inputs lose "
+    "half of their digits. Compute in the dtype that comes in.",
+)
+def softmax_in_float32(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    scores = _weigh(q, k, v, None)[2]
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1, dtype=torch.float32).nan_to_num().to(v.dtype)
+    return weights @ v, weights
+
+
+@wrong(
+    "3.2",
+    "weights-transposed-at-the-end",
+    "Your output is right, but the weights you return have their last two axes exchanged. Each query "
+    "has a row: its weights run over the keys.",
+)
+def weights_transposed_at_the_end(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    output, weights, _ = _weigh(q, k, v, mask)
+    return output, weights.mT
+
+
+@wrong(
+    "3.3",
+    "words-mixed-and-turned",
+    "You reshape straight to (heads, d_head, seq) and exchange the last two axes, so every head gets "
+    "pieces of different words. Cut each word first, then move the heads.",
+)
+def words_mixed_and_turned(x: Any, n_heads: int) -> Any:
+    return x.reshape(*x.shape[:-2], n_heads, x.shape[-1] // n_heads, x.shape[-2]).mT
+
+
+@wrong(
+    "3.4",
+    "first-axis-taken-for-the-batch",
+    "You take it that the first axis is the batch and pour the rest into two axes. There may be no "
+    "batch, or several leading axes: leave whatever leads as it is.",
+)
+def first_axis_taken_for_the_batch(x: Any) -> Any:
+    return x.transpose(-3, -2).reshape(x.shape[0], x.shape[-2], -1)
+
+
+@wrong(
+    "3.5",
+    "output-for-weights",
+    "What you return as weights is what the heads found. The second result are the weights, one for "
+    "every head, query and key.",
+)
+class OutputForWeights(reference.MultiHeadAttention):
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        views = self.w_q(query), self.w_k(key), self.w_v(value)
+        q, k, v = (reference.split_heads(x, self.n_heads) for x in views)
+        heads, _ = reference.scaled_dot_product_attention(q, k, v, mask)
+        return self.w_o(reference.merge_heads(heads)), heads

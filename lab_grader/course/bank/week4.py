@@ -1972,3 +1972,34 @@ def position_plus_frequency(x: Any, positions: Any) -> Any:
     check_even(x.shape[-1], "d_head")
     width = x.shape[-1]
     return _turned(x, positions.double()[:, None] + 10000 ** (-_columns(width) / width))
+
+
+@wrong(
+    "4.3",
+    "positions-divided",
+    "You divide the positions by the length of their table. They are added as they are: the embeddings "
+    "are scaled to meet them.",
+)
+def table_divided(embeddings: Any, positions: Any) -> Any:
+    return reference.add_positions(embeddings, positions / len(positions))
+
+
+@wrong(
+    "4.3",
+    "positions-halved",
+    "The positions count half. They are added as they are: the embeddings are scaled to meet them.",
+)
+def positions_halved(embeddings: Any, positions: Any) -> Any:
+    return reference.add_positions(embeddings, positions / 2)
+
+
+@wrong(
+    "4.2",
+    "last-pair-missing",
+    "The last pair of columns is missing from your matrix: its block is zero. Look at where your loop "
+    "ends.",
+)
+def last_pair_missing(offset: int, d_model: int) -> Any:
+    matrix = reference.shift_matrix(offset, d_model).clone()
+    matrix[-2:] = 0.0
+    return matrix
