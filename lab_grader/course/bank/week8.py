@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
+from lab_grader.course.bank import ALONE, ENDINGS, On, Turn, right, slips, space, wrong
 from lab_transformer.attention import merge_heads, scaled_dot_product_attention, split_heads
 from lab_transformer.decoding import CachedAttention, length_normalised
 from lab_transformer.masking import causal_mask
@@ -2548,3 +2548,14 @@ class KeepsListsOfWords(CachedAttention):
             outputs.append(torch.einsum("bht,bthd->bhd", share, values).flatten(1))
             weights.append(F.pad(share, (0, total - share.shape[-1])))
         return inner.w_o(torch.stack(outputs, dim=1)), torch.stack(weights, dim=2)
+
+
+for _exercise in ("8.1", "8.2", "8.3", "8.4", "8.5"):
+    slips(_exercise, "nothing-returned", "in-a-tuple")
+slips("8.4", "as-an-array", "axis-in-front", "only-the-first", "one-number", "rows-reversed")
+slips(
+    "8.5",
+    *("as-an-array", "in-half-precision", "always-float64", "axis-in-front", "squeezed"),
+    *("only-the-first", "all-axes-flattened", "sign-turned", "all-zero", "through-numpy"),
+)
+slips("8.5", *ENDINGS, first=True, treated=("query", "key", "value"))
