@@ -125,7 +125,11 @@ def _notebooks(args: argparse.Namespace) -> int:
 def _grade(args: argparse.Namespace) -> int:
     from lab_grader.course.grading.run import grade
 
-    what = [str(args.week)] if args.week else [word for word in args.exercises.split(",") if word]
+    what = (
+        [str(args.week)]
+        if args.week is not None
+        else [word for word in args.exercises.split(",") if word]
+    )
     return grade(
         args.submissions, args.out, what, args.jobs, args.engine, args.scheduler, args.seed,
         args.timeout, args.isolation, args.roster, args.course, args.notebooks,

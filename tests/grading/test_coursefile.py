@@ -9,6 +9,7 @@ from small_class import a_grade
 
 from lab_grader.course.grading.coursefile import Course, read_course, read_roster
 from lab_grader.errors import UserError
+from lab_grader.exercises import LOCAL_BOOK
 
 
 def course(tmp_path: Path, text: str) -> Course:
@@ -88,6 +89,11 @@ def test_limits_of_notebooks_are_their_own(tmp_path: Path) -> None:
         ("[notebook]\npoints = -1", "notebook.points"),
         ("[limits]\nhours = 1", "limits.hours"),
         ("points = 3", "points"),
+        ("limits = 3", "limits"),
+        ("[limits]\nseconds = 0", "limits"),
+        ("[late]\nper_day = 3", "late.per_day"),
+        ("[late]\nmost = 1.5", "late.most"),
+        ('book = "the book"', "book"),
         ("this is not", "TOML"),
     ],
 )
@@ -96,6 +102,12 @@ def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, key: st
         course(tmp_path, text)
     assert "course.toml" in str(raised.value)
     assert key in str(raised.value)
+
+
+def test_links_lead_to_the_book_of_the_course(tmp_path: Path) -> None:
+    found = course(tmp_path, 'book = "https://example.org/book"')
+    grade = a_grade("student-01", "6.1", 0.5, feedback=f"Read more: {LOCAL_BOOK}06_masking.html")
+    assert found.settle(grade, "").feedback == "Read more: https://example.org/book/06_masking.html"
 
 
 def test_a_roster_without_its_column_says_what_it_needs(tmp_path: Path) -> None:

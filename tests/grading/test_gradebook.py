@@ -197,3 +197,45 @@ def test_a_gradebook_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) ->
     assert done.returncode == 2
     assert "cannot be opened" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--week", 0], "there is no exercise '0'"),
+        (["--exercises", "6.1", "--timeout", -1], "--timeout is a number of seconds above zero"),
+        (["--exercises", "6.1", "--jobs", 0], "--jobs is a number of processes from 1 on"),
+        (["--exercises", "6.1", "--scheduler", "tcp://127.0.0.1:1"], "needs --engine dask"),
+        (["--exercises", "6.1", "--engine", "dask", "--scheduler", "x"], "no Dask scheduler"),
+    ],
+)  # fmt: skip
+def test_a_wish_that_cannot_be_met_is_told_in_a_line(
+    tmp_path: Path, words: list[object], said: str
+) -> None:
+    folder = write_class(tmp_path / "class")
+    done = run(command("grade", folder, "--out", tmp_path / "grades", *words))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_regrade_says_that_a_student_is_not_there(filled: Gradebook) -> None:
+    done = run(command("regrade", filled.folder, "student-02", "nobody"))
+    assert done.returncode == 2
+    assert "holds no student 'nobody'" in done.stderr
+    assert len(filled.grades()) == 6
+
+
+def test_a_roster_names_everybody_once_and_says_what_became_of_their_work(tmp_path: Path) -> None:
+    folder = write_class(tmp_path / "class")
+    (folder / "student-04.zip").write_bytes(b"nothing")
+    (folder / "student-01.zip").write_bytes(b"nothing")
+    roster = tmp_path / "roster.csv"
+    roster.write_text("student\nstudent-04\nstudent-05\nstudent-05\n")
+    done = run(grade_command(folder, tmp_path / "grades", "--roster", roster))
+    assert "5 submissions" in done.stdout, done.stderr
+    pages = {path.stem: path.read_text() for path in (tmp_path / "grades" / "feedback").glob("*.md")}
+    assert "student-04.zip could not be understood: the archive is damaged" in pages["student-04"]
+    assert "student-01.zip could not be understood" in pages["student-01"]
+    assert "nothing was handed in" in pages["student-05"]
+    assert "nothing was handed in" not in pages["student-04"]

@@ -137,6 +137,20 @@ def test_the_head_of_the_table_stands_on_every_printed_page(page: Page, tmp_path
     assert set(fonts[1:]) == {2}
 
 
+def test_links_lead_to_the_book_of_the_course(filled: Gradebook) -> None:
+    filled.remember("book", "https://example.org/book/")
+    reports.write(filled.folder, filled)
+    for path in [filled.folder / "index.html", *filled.folder.glob("feedback/*.*")]:
+        assert "127.0.0.1" not in path.read_text(encoding="utf-8")
+    page = feedback(filled.folder, HOSTILE).read_text(encoding="utf-8")
+    assert "https://example.org/book/06_masking.html#" in page
+
+
+def test_a_page_in_markdown_has_the_next_step(out: Path) -> None:
+    text = feedback(out, HOSTILE).with_suffix(".md").read_text(encoding="utf-8")
+    assert "Next step: exercise 6.1" in text
+
+
 def test_report_writes_everything_again(out: Path) -> None:
     before = {path: path.read_bytes() for path in out.rglob("*.html")}
     for path in before:
@@ -168,6 +182,7 @@ def begun(tmp_path: Path) -> Iterator[Gradebook]:
 def test_the_next_step_is_what_is_begun(begun: Gradebook) -> None:
     text = feedback(begun.folder, "student-01").read_text(encoding="utf-8")
     assert "Next step:</b> exercise 3.2" in text
+    assert "of 6 for what is begun" not in text
     assert "Not started: 1, for 2 points" in text
 
 

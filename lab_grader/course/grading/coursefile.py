@@ -13,7 +13,7 @@ from typing import Any
 
 from lab_grader.course.grading.model import Grade, Limits
 from lab_grader.errors import UserError
-from lab_grader.exercises import catalogue
+from lab_grader.exercises import LOCAL_BOOK, catalogue
 
 LEVELS = ("process", "reduced", "full")
 
@@ -28,6 +28,7 @@ class Course:
     late_most: float = 1.0
     attempts: int | None = None
     isolation: str = "process"
+    book: str = LOCAL_BOOK  # where the links of reports lead
     limits: Limits = field(default_factory=Limits)
     exercise_limits: dict[str, Limits] = field(default_factory=dict)
     # Whether notebooks are graded where the command does not say, what each is worth, and its limits.
@@ -51,7 +52,13 @@ class Course:
                 days = math.ceil(late / 86400)
                 share *= 1 - min(self.late_most, self.late_per_day * days)
                 extra["late_days"] = days
-        return dataclasses.replace(grade, points=round(worth * share, 2), max_points=worth, extra=extra)
+        return dataclasses.replace(
+            grade,
+            points=round(worth * share, 2),
+            max_points=worth,
+            feedback=grade.feedback.replace(LOCAL_BOOK, self.book),
+            extra=extra,
+        )
 
 
 def read_course(path: Path | None) -> Course:
@@ -66,7 +73,7 @@ def read_course(path: Path | None) -> Course:
         raise UserError(f"{path} is not TOML: {error}") from None
     _only(
         path, "", facts,
-        {"points", "deadlines", "late", "attempts", "isolation", "limits", "notebook"},
+        {"points", "deadlines", "late", "attempts", "isolation", "book", "limits", "notebook"},
     )  # fmt: skip
     late = facts.get("late", {})
     _only(path, "late.", late, {"per_day", "most"})
@@ -80,16 +87,22 @@ def read_course(path: Path | None) -> Course:
     _only(path, "notebook.", notebook, {"points", "seconds", "memory_mb"})
     worth = _number(path, "notebook.points", notebook.get("points", Course.notebook_points))
     bounds = {key: value for key, value in notebook.items() if key != "points"}
+    book = facts.get("book", LOCAL_BOOK)
+    if not isinstance(book, str) or not book.startswith(("http://", "https://")):
+        raise UserError(f"{path}: book is an address that starts with https://, not {book!r}")
+    if not isinstance(facts.get("limits", {}), dict):
+        raise UserError(f"{path}: limits is a table")
     limits = dict(facts.get("limits", {}))
     own = {key: limits.pop(key) for key in list(limits) if isinstance(limits[key], dict)}
     base = _limits(path, "limits", limits, Limits())
     return Course(
         points={id: _number(path, f"points.{id}", n) for id, n in _by_exercise(path, facts, "points")},
         deadlines=_deadlines(path, facts.get("deadlines", {})),
-        late_per_day=_number(path, "late.per_day", late.get("per_day", 0.0)),
-        late_most=_number(path, "late.most", late.get("most", 1.0)),
+        late_per_day=_share(path, "late.per_day", late.get("per_day", 0.0)),
+        late_most=_share(path, "late.most", late.get("most", 1.0)),
         attempts=attempts,
         isolation=isolation,
+        book=book.rstrip("/") + "/",
         limits=base,
         notebooks=worth > 0 if "notebook" in facts else None,
         notebook_points=worth,
@@ -131,10 +144,18 @@ def _number(path: Path, key: str, value: Any) -> float:
     return float(value)
 
 
+def _share(path: Path, key: str, value: Any) -> float:
+    if (share := _number(path, key, value)) > 1:
+        raise UserError(f"{path}: {key} is a share of the points, from 0 to 1, not {value!r}")
+    return share
+
+
 def _limits(path: Path, prefix: str, table: dict[str, Any], base: Limits) -> Limits:
     _only(path, f"{prefix}.", table, {"seconds", "memory_mb"})
     seconds = _number(path, f"{prefix}.seconds", table.get("seconds", base.seconds))
     megabytes = _number(path, f"{prefix}.memory_mb", table.get("memory_mb", base.memory / 2**20))
+    if not seconds or not megabytes:
+        raise UserError(f"{path}: {prefix} must leave some time and memory, not zero")
     return Limits(seconds, int(megabytes * 2**20))
 
 

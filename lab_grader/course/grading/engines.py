@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab_grader.course.grading.model import Grade, Limits, Submission, refused
+from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
 
 if TYPE_CHECKING:
@@ -154,7 +155,11 @@ def run_on_dask(
     """Grade on a Dask cluster; tasks of a lost worker are done again by another."""
     from distributed import Client, as_completed
 
-    with Client(scheduler) as client:
+    try:
+        client = Client(scheduler)
+    except (OSError, ValueError) as error:
+        raise UserError(f"no Dask scheduler can be reached at {scheduler}: {error}") from None
+    with client:
         connected(str(client))
         futures = {
             client.submit(

@@ -84,15 +84,15 @@ def read_submissions(folder: Path, attempts: int | None = None) -> list[Submissi
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
+        student, attempt = name_of(entry)
         try:
-            student, attempt = name_of(entry)
             when = entry.lstat().st_mtime
             submission = _read_entry(entry, student)
         except Unreadable as reason:
-            refusals.append(Refused(entry.name, str(reason)))
+            refusals.append(Refused(entry.name, str(reason), student))
             continue
         except OSError as error:
-            refusals.append(Refused(entry.name, f"it cannot be read: {error.strerror}"))
+            refusals.append(Refused(entry.name, f"it cannot be read: {error.strerror}", student))
             continue
         found.setdefault(student, []).append((attempt, when, submission))
     return [*(_choose(tries, attempts) for _, tries in sorted(found.items())), *refusals]
@@ -220,6 +220,7 @@ def understand(tree: Tree) -> tuple[dict[str, bytes], list[str]]:
         if not blocks:
             why = "; ".join(notes) or "no lab_transformer, no module of it, and no exercise cell"
             raise Unreadable(f"it holds nothing to grade: {why}")
+        notes.append(f"exercises found: {', '.join(sorted(exercise.id for exercise, _ in blocks))}")
         for exercise, cell in blocks:
             name = f"{exercise.module}.py"
             text = package[name].decode("utf-8")
@@ -238,8 +239,7 @@ def _package_files(tree: Tree, notes: list[str]) -> dict[str, bytes]:
         (folder for folder in folders if folder.name == "lab_transformer"), key=lambda f: len(f.parts)
     )
     if packages:
-        if len(packages[0].parts) > 1:
-            notes.append(f"the package lies in {packages[0]}")
+        notes.append(f"the package lies in {packages[0]}")
         return folders[packages[0]]
     loose = sorted(
         (folder for folder, files in folders.items() if known & files.keys()),

@@ -48,6 +48,7 @@ class Refused:
 
     source: str
     reason: str
+    student: str = ""
 
 
 @dataclass(frozen=True)

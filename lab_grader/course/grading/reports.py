@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader
 from lab_grader import source
 from lab_grader.course.grading.gradebook import Gradebook, replace
 from lab_grader.course.grading.model import is_notebook, order, title
-from lab_grader.exercises import TOPICS, book_address, catalogue
+from lab_grader.exercises import LOCAL_BOOK, TOPICS, catalogue
 
 TEMPLATES = Path(__file__).with_name("templates")
 HEADLINES = {
@@ -44,12 +44,15 @@ def write(out: Path, book: Gradebook) -> None:
     by_student: dict[str, list[dict[str, Any]]] = {}
     for grade in grades:
         by_student.setdefault(grade["student"], []).append(grade)
-    facts = _class_facts(grades, by_student)
+    address = book.fact("book") or LOCAL_BOOK
+    facts = _class_facts(grades, by_student, address)
     facts["refusals"] = book.refusals()
     facts["notes"] = [(s, note) for s, known in submissions.items() for note in known["notes"]]
     replace(out / "index.html", _environment().get_template("index.html").render(facts, css=css))
     for student, rows in by_student.items():
-        page = _student_facts(student, rows, submissions[student]["notes"], book.package(student))
+        page = _student_facts(
+            student, rows, submissions[student]["notes"], book.package(student), address
+        )
         name = out / "feedback" / file_name(student)
         replace(
             name.with_name(name.name + ".html"),
@@ -71,7 +74,7 @@ def _kind(grade: dict[str, Any]) -> str:
 
 
 def _class_facts(
-    grades: list[dict[str, Any]], by_student: dict[str, list[dict[str, Any]]]
+    grades: list[dict[str, Any]], by_student: dict[str, list[dict[str, Any]]], address: str
 ) -> dict[str, Any]:
     # What nobody has begun says nothing about a class.
     begun = {grade["exercise"] for grade in grades if grade["status"] != "not_started"}
@@ -90,16 +93,17 @@ def _class_facts(
     return {
         "exercises": [{"id": id, "short": _short(id), "title": title(id)} for id in ids],
         "worth": worth,
+        "notebooks": any(map(is_notebook, ids)),
         "untouched": _untouched(sorted(points, key=order), begun),
         "average": sum(totals.values()) / len(totals) if totals else 0.0,
         "isolation": ", ".join(sorted({grade["isolation"] for grade in grades})) or "none",
         "histogram": histogram,
         "hardest": [
-            {"id": id, "title": title(id), "share": share, "link": _link(id)}
+            {"id": id, "title": title(id), "share": share, "link": _link(id, address)}
             for share, id in ranked[:6]
             if share < 1
         ],
-        "turns": _turns(grades),
+        "turns": _turns(grades, address),
         "students": [
             {
                 "name": student,
@@ -122,28 +126,33 @@ def _untouched(ids: list[str], begun: set[str]) -> list[str]:
     return named
 
 
-def _link(id: str) -> str:
+def _link(id: str, address: str) -> str:
     if is_notebook(id):
         week = int(id.partition(".")[0])
-        return f"{book_address()}../notebooks/{week:02}_{TOPICS[week]}.html"
-    return f"{book_address()}{catalogue()[id].page}"
+        return f"{address}../notebooks/{week:02}_{TOPICS[week]}.html"
+    return f"{address}{catalogue()[id].page}"
 
 
 def _short(id: str) -> str:
     return f"{id.partition('.')[0]} nb" if is_notebook(id) else id
 
 
-def _turns(grades: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _turns(grades: list[dict[str, Any]], address: str) -> list[dict[str, Any]]:
     """Count the named wrong turns of the class, most frequent first."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for grade in grades:
         said = grade["diagnosis"]
-        if said is not None and "-" in said["name"]:
+        if said is not None and _is_named(said):
             counts[grade["exercise"], said["name"], said["message"]] += 1
     return [
-        {"exercise": id, "name": name, "message": message, "count": count, "link": _link(id)}
+        {"exercise": id, "name": name, "message": message, "count": count, "link": _link(id, address)}
         for (id, name, message), count in counts.most_common(8)
     ]
+
+
+def _is_named(diagnosis: dict[str, str]) -> bool:
+    """Tell a wrong turn that has a name from a symptom."""
+    return "-" in diagnosis["name"] and diagnosis["name"] not in ("in-place", "not-finite")
 
 
 def _cells(ids: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -172,7 +181,11 @@ def _cells(ids: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _student_facts(
-    student: str, rows: list[dict[str, Any]], notes: list[str], package: dict[str, str]
+    student: str,
+    rows: list[dict[str, Any]],
+    notes: list[str],
+    package: dict[str, str],
+    address: str,
 ) -> dict[str, Any]:
     shown = []
     for grade in rows:
@@ -183,8 +196,8 @@ def _student_facts(
                 "unit": "cell" if is_notebook(grade["exercise"]) else "property",
                 "kind": _kind(grade),
                 "headline": HEADLINES[grade["status"]],
-                "link": _link(grade["exercise"]),
-                "said": grade["diagnosis"]["message"].splitlines() if grade["diagnosis"] else [],
+                "link": _link(grade["exercise"], address),
+                "said": _said(grade),
                 "code": [] if grade["status"] in ("right", "not_started") else _code(package, grade),
             }
         )
@@ -198,16 +211,32 @@ def _student_facts(
         "not_started": [row for row in shown if row["status"] == "not_started"],
         "total": round(sum(row["points"] for row in shown), 2),
         "worth": sum(row["max_points"] for row in shown),
+        "begun": sum(row["max_points"] for row in shown if row["status"] != "not_started"),
         "notes": notes,
-        "next": None
-        if first is None
-        else {
-            "what": first["title"].lower()
-            if is_notebook(first["exercise"])
-            else f"exercise {first['exercise']}, {first['title']}",
-            "hint": "" if is_notebook(first["exercise"]) else catalogue()[first["exercise"]].hints[0],
-        },
+        "next": None if first is None else {"what": _what(first["exercise"]), "hint": _hint(first)},
     }
+
+
+def _what(id: str) -> str:
+    return title(id).lower() if is_notebook(id) else f"exercise {id}, {title(id)}"
+
+
+def _hint(row: dict[str, Any]) -> str:
+    """Give a question to start with, where what happened does not say what to do."""
+    if is_notebook(row["exercise"]):
+        return ""
+    if row["diagnosis"] is not None and _is_named(row["diagnosis"]):
+        return "What happened there, and what to look at, stands below."
+    return f"A question to start with: {catalogue()[row['exercise']].hints[0]}"
+
+
+def _said(grade: dict[str, Any]) -> list[str]:
+    if grade["diagnosis"] is None:
+        return []
+    said: list[str] = grade["diagnosis"]["message"].splitlines()
+    if said and said[0].startswith("PermissionError"):
+        said.append("While it is graded, code has no network, no other files and no other programs.")
+    return said
 
 
 def _code(package: dict[str, str], grade: dict[str, Any]) -> list[dict[str, Any]]:
@@ -235,11 +264,16 @@ def _code(package: dict[str, str], grade: dict[str, Any]) -> list[dict[str, Any]
 
 def _markdown(page: dict[str, Any]) -> str:
     lines = [f"# {_plain(page['student'])}", "", f"{page['total']:g} of {page['worth']:g} points", ""]
+    if page["next"]:
+        lines += [f"Next step: {page['next']['what']}. {page['next']['hint']}".rstrip(), ""]
+    lines += [f"About what was handed in: {_plain(note)}.\n" for note in page["notes"]]
     for row in page["rows"]:
         lines.append(f"## {row['exercise']} {row['title']}: {row['headline']}")
         lines += ["", f"{row['points']:g} of {row['max_points']:g} points", ""]
-        if row["diagnosis"]:
-            lines += [f"What happened: {_plain(row['diagnosis']['message'])}", ""]
+        if row["said"]:
+            lines += ["What happened:", ""]
+            lines += [f"{_plain(line.strip())}\n" for line in row["said"]]
+            lines += [f"[Read more in the book]({row['link']})", ""]
         lines += [f"- [ ] {sentence}" for sentence in row["failed"]]
         lines += [f"- [x] {sentence}" for sentence in row["passed"]]
         lines.append("")

@@ -54,6 +54,12 @@ def grade(
     notebooks: bool | None = None,
 ) -> int:
     """Grade a class; the same command goes on where a killed one stopped."""
+    if timeout is not None and timeout <= 0:
+        raise UserError(f"--timeout is a number of seconds above zero, not {timeout:g}")
+    if jobs is not None and jobs < 1:
+        raise UserError(f"--jobs is a number of processes from 1 on, not {jobs}")
+    if scheduler is not None and engine != "dask":
+        raise UserError("--scheduler needs --engine dask: without it, this machine does the work")
     course = read_course(course_file)
     level = isolation or ("full" if sys.platform == "linux" else "process")
     if LEVELS.index(level) < LEVELS.index(course.isolation):
@@ -66,14 +72,15 @@ def grade(
     handed_in = [one for one in received if isinstance(one, Submission)]
     refusals = [one for one in received if isinstance(one, Refused)]
     if roster is not None:
-        handed_in = _with_missing(handed_in, read_roster(roster))
+        handed_in = _with_missing(handed_in, read_roster(roster), refusals)
     if not handed_in:
         why = "".join(f"\n  {one.source}: {one.reason}" for one in refusals)
         raise UserError(f"{submissions} holds no submission that could be understood{why}")
     book = Gradebook(out)
     try:
         chosen_seed = book.seed(seed)
-        book.receive(handed_in, refusals)
+        book.receive([_with_refusals(one, refusals) for one in handed_in], refusals)
+        book.remember("book", course.book)
         work = Work(book, exercises, course, level, chosen_seed, timeout, engine, scheduler, jobs)
         work.check(graded_notebooks)
         tasks = work.tasks(handed_in)
@@ -91,15 +98,28 @@ def grade(
     return 0
 
 
-def _with_missing(handed_in: list[Submission], roster: list[str]) -> list[Submission]:
+def _with_missing(
+    handed_in: list[Submission], roster: list[str], refusals: list[Refused]
+) -> list[Submission]:
     there = {one.student for one in handed_in}
+    refused = {one.student for one in refusals}
     nothing = intake.stubs()
     missing = [
-        Submission(student, nothing, notes=("nothing was handed in",))
-        for student in roster
+        Submission(student, nothing, notes=() if student in refused else ("nothing was handed in",))
+        for student in dict.fromkeys(roster)
         if student not in there
     ]
     return sorted([*handed_in, *missing], key=lambda one: one.student)
+
+
+def _with_refusals(submission: Submission, refusals: list[Refused]) -> Submission:
+    """Tell a student what of theirs could not be understood."""
+    own = (
+        f"{one.source} could not be understood: {one.reason}"
+        for one in refusals
+        if one.student == submission.student
+    )
+    return dataclasses.replace(submission, notes=(*submission.notes, *own))
 
 
 def _notebooks(
@@ -168,8 +188,9 @@ class Work:
                 tasks.append(
                     (fact, self._task(course, own, [dataclasses.replace(one, limits=patient)]))
                 )
-        if tasks:
-            print(f"running {len(tasks)} notebooks of the course", flush=True)
+        for _, task in tasks:
+            week = task.notebooks[0].week
+            print(f"first the course's own package runs the notebook of week {week}", flush=True)
         names = {id(task): fact for fact, task in tasks}
         for task, grades in self._results([task for _, task in tasks]):
             (one,), result = task.notebooks, grades[-1]
@@ -230,6 +251,8 @@ class Work:
         """Grade, and enter every result as soon as it is there."""
         if not tasks:
             return
+        if self._scheduler is None:
+            print(f"grading {len(tasks)} submissions; the first takes longest", flush=True)
         with _progress(len(tasks)) as done:
             for task, grades in self._results(tasks):
                 one = task.submission
@@ -264,7 +287,8 @@ def _progress(total: int) -> Iterator[Any]:
         nonlocal count, troubled, shown
         count, troubled = count + 1, troubled + trouble
         passed = time.monotonic() - start
-        rate = f"{count / passed:.1f} a second, {troubled} in trouble"
+        pace = f"{count / passed:.1f} a second" if count > passed else f"{passed / count:.0f} s each"
+        rate = f"{pace}, {troubled} in trouble"
         bar.update(task, advance=1, rate=rate)
         if not console.is_terminal and (passed - shown >= 10 or count == total):
             shown = passed
@@ -306,6 +330,9 @@ def regrade(out: Path, what: list[str]) -> int:
     book = _existing(out)
     try:
         students = book.submissions()
+        for word in what:
+            if word not in students and not word[:1].isdigit():
+                raise UserError(f"{out} holds no student {word!r}; an exercise is a number such as 3.2")
         for word in what:
             if word in students:
                 count = book.forget(word, None)
