@@ -2703,8 +2703,8 @@ class _Views(reference.MultiHeadAttention):
 @wrong(
     "3.5",
     "keys-from-query",
-    "You make the keys from the query input. What is looked at comes in as key: each of the three "
-    "inputs has its own projection.",
+    "You make the keys from the query input, or query and key have changed places. What is looked at "
+    "comes in as key: each of the three inputs has its own projection.",
 )
 class KeysFromQuery(_Views):
     def inputs(self, query: Any, key: Any, value: Any) -> Any:
@@ -2731,17 +2731,6 @@ class ValuesFromQuery(_Views):
 class QueriesFromKey(_Views):
     def inputs(self, query: Any, key: Any, value: Any) -> Any:
         return key, key, value
-
-
-@wrong(
-    "3.5",
-    "keys-ask-queries",
-    "Query and key have changed places on their way to the projections. There must be one output for "
-    "every query, and the weights of a query run over the keys.",
-)
-class KeysAskQueries(_Views):
-    def inputs(self, query: Any, key: Any, value: Any) -> Any:
-        return key, query, value
 
 
 @wrong(
