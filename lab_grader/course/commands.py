@@ -35,7 +35,9 @@ def add_commands(command: Command) -> None:
     notebooks.add_argument("weeks", nargs="*", metavar="WEEK", help="the weeks (all)")
     notebooks.add_argument("--check", action="store_true", help="only say what is out of step")
     grade = command("grade", _grade, "grade a class of submissions")
-    grade.add_argument("submissions", type=Path, metavar="SUBMISSIONS", help="the folder they lie in")
+    grade.add_argument(
+        "submissions", type=Path, metavar="SUBMISSIONS", help="the folder or archive they lie in"
+    )
     grade.add_argument("--out", type=Path, required=True, metavar="GRADES", help="where grades go")
     choice = grade.add_mutually_exclusive_group()
     choice.add_argument("--week", type=int, help="grade one week (all)")

@@ -236,3 +236,47 @@ def test_an_empty_folder_has_no_submissions(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nowhere"):
         intake.read_submissions(tmp_path / "nowhere")
+
+
+CLASSES = {
+    "canvas": {"doejane_8123_991_mask.py": RIGHT, "roejohn_LATE_8124_992_mask-2.py": RIGHT},
+    "moodle": {
+        f"{name}_{number}_assignsubmission_file_/mask.py": RIGHT
+        for number, name in enumerate(["doejane", "roejohn"], 77001)
+    },
+    "folders": {f"class/{name}/lab_transformer/masking.py": RIGHT for name in ("doejane", "roejohn")},
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_archive_of_a_class_is_a_class(tmp_path: Path, kind: str, inside: bool) -> None:
+    path = tmp_path / "submissions.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in CLASSES[kind].items():
+            archive.writestr(zipfile.ZipInfo(name, (2026, 11, 30, 12, 0, 0)), text)
+    found = intake.read_submissions(tmp_path if inside else path)
+    assert [one.student for one in found if isinstance(one, Submission)] == ["doejane", "roejohn"]
+    assert all(isinstance(one, Submission) and "2026-11-30" in one.submitted_at for one in found)
+
+
+def test_a_class_may_lie_one_folder_deeper(tmp_path: Path) -> None:
+    for name, text in CLASSES["canvas"].items():
+        (tmp_path / "download").mkdir(exist_ok=True)
+        (tmp_path / "download" / name).write_text(text)
+    found = intake.read_submissions(tmp_path)
+    assert [one.student for one in found if isinstance(one, Submission)] == ["doejane", "roejohn"]
+
+
+def test_an_archive_of_a_class_that_leads_outside_is_refused(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "class.zip", {"../doejane_1_2_mask.py": RIGHT})
+    with pytest.raises(UserError, match="leads outside"):
+        intake.read_submissions(path)
+    assert not list(tmp_path.parent.glob("doejane*"))
+
+
+def test_the_work_of_a_single_student_is_no_class(tmp_path: Path) -> None:
+    zipped(tmp_path / "student-01.zip", {"work/lab_transformer/masking.py": RIGHT})
+    (found,) = intake.read_submissions(tmp_path)
+    assert isinstance(found, Submission)
+    assert found.student == "student-01"

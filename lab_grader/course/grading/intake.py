@@ -1,21 +1,24 @@
 """What was handed in: folders, archives, notebooks and files, made into packages to grade.
 
-Nothing is unpacked to disk and nothing is run. Every entry of the folder becomes a submission, or a
-refusal that says why.
+Nothing is run, and nothing is unpacked to disk but the archive of a whole class. Every entry of the
+folder becomes a submission, or a refusal that says why.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import json
+import os
 import re
 import stat
 import tarfile
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -28,6 +31,8 @@ from lab_grader.exercises import Exercise, catalogue, package_folder
 FILE = 1 << 20
 TOTAL = 20 << 20
 MEMBERS = 10_000
+# Of the archive of a class: one file, and all together. A file that is cut off is too large anyway.
+CLASS_FILE, CLASS = 64 << 20, 4 << 30
 MAGIC = "%%exercise"
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
@@ -38,6 +43,9 @@ _ATTEMPT = re.compile(r"-(\d+)$")
 _MOODLE = re.compile(
     r"(?P<student>.+?)_(?P<user>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)"
 )
+
+
+_DAMAGES = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError)
 
 
 class Unreadable(Exception):
@@ -62,6 +70,8 @@ class Tree:
         if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
             raise Unreadable(f"it holds a path that leads outside: {name[:80]}")
         hidden = any(part.startswith((".", "__MACOSX", "__pycache__")) for part in path.parts)
+        if name.lower().endswith(ARCHIVES) and not hidden:
+            self.notes.append(f"{name} is an archive inside, and was not opened")
         return path.suffix in (".py", ".ipynb") and not hidden
 
     def add(self, name: str, content: bytes) -> None:
@@ -76,9 +86,91 @@ class Tree:
 
 
 def read_submissions(folder: Path, attempts: int | None = None) -> list[Submission | Refused]:
-    """Read everything in a folder; of the attempts that a student has, the newest counts."""
+    """Read everything in a folder, or in an archive of a whole class as Canvas and Moodle give it out.
+
+    Of the attempts that a student has, the newest counts.
+    """
+    if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
+        with _unpacked(folder) as inside:
+            return _read_class(_innermost(inside), attempts)
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder of submissions")
+        raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
+    entries = _visible(folder)
+    if len(entries) == 1:
+        (only,) = entries
+        if only.is_dir() and not only.is_symlink() and _is_class(only):
+            return _read_class(only, attempts)
+        if only.is_file() and not only.is_symlink() and only.name.lower().endswith(ARCHIVES):
+            with contextlib.suppress(UserError), _unpacked(only) as inside:
+                if _is_class(_innermost(inside)):
+                    return _read_class(_innermost(inside), attempts)
+    return _read_class(folder, attempts)
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "__")))
+
+
+def _innermost(folder: Path) -> Path:
+    """Give the folder in which a class lies: archives often hold a single one."""
+    entries = _visible(folder)
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() and _is_class(entries[0]) else folder
+
+
+def _is_class(folder: Path) -> bool:
+    """Tell a folder of many students from the work of one."""
+    entries = _visible(folder)
+    if any(name.fullmatch(entry.name) for entry in entries for name in (_CANVAS, _MOODLE)):
+        return True
+    whole = [
+        entry
+        for entry in entries
+        if entry.name.lower().endswith(ARCHIVES) or (entry / "lab_transformer").is_dir()
+    ]
+    return len(whole) > 1 and not (folder / "lab_transformer").exists()
+
+
+@contextlib.contextmanager
+def _unpacked(path: Path) -> Iterator[Path]:
+    """Unpack the archive of a class into a folder that goes away: plain files, no path outside."""
+    with tempfile.TemporaryDirectory(prefix="lab-class-") as name:
+        inside, size, count = Path(name), 0, 0
+        try:
+            for member, when, read in _class_members(path):
+                target = PurePosixPath(member.replace("\\", "/"))
+                if target.is_absolute() or ".." in target.parts:
+                    raise Unreadable(f"it holds a path that leads outside: {member[:80]}")
+                content = read(CLASS_FILE)
+                size, count = size + len(content), count + 1
+                if size > CLASS or count > 10 * MEMBERS:
+                    raise Unreadable("it is too large for the archive of a class: unpack it yourself")
+                (inside / target).parent.mkdir(parents=True, exist_ok=True)
+                (inside / target).write_bytes(content)
+                os.utime(inside / target, (when, when))
+        except (Unreadable, RuntimeError, *_DAMAGES) as error:
+            raise UserError(f"{path} cannot be opened: {error}") from None
+        for folder in sorted((one for one in inside.rglob("*") if one.is_dir()), reverse=True):
+            newest = max((one.stat().st_mtime for one in folder.iterdir()), default=0.0)
+            os.utime(folder, (newest, newest))
+        yield inside
+
+
+def _class_members(path: Path) -> Iterator[tuple[str, float, Callable[[int], bytes]]]:
+    """List the plain files of an archive: name, time, and how to read so many bytes."""
+    if path.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as archive:
+            for one in archive.infolist():
+                if not one.is_dir() and not stat.S_ISLNK(one.external_attr >> 16):
+                    with archive.open(one) as file:
+                        yield one.filename, datetime(*one.date_time).timestamp(), file.read
+    else:
+        with tarfile.open(path) as archive_:
+            for each in archive_:
+                if each.isreg() and (content := archive_.extractfile(each)) is not None:
+                    yield each.name, each.mtime, content.read
+
+
+def _read_class(folder: Path, attempts: int | None) -> list[Submission | Refused]:
     found: dict[str, list[tuple[int, float, Submission]]] = {}
     refusals: list[Refused] = []
     for entry in sorted(folder.iterdir()):
@@ -180,7 +272,7 @@ def _read_archive(path: Path, tree: Tree) -> None:
             tree.add(name, content)
     except Unreadable:
         raise
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError) as error:
+    except _DAMAGES as error:
         raise Unreadable(f"the archive is damaged: {error}") from None
     except (RuntimeError, NotImplementedError) as error:
         raise Unreadable(f"the archive cannot be opened: {error}") from None
@@ -277,7 +369,8 @@ def _cells(name: str, content: bytes, notes: list[str]) -> Iterator[tuple[Exerci
         try:
             yield from _split(text)
         except SyntaxError as error:
-            notes.append(f"{name} has a syntax error in line {error.lineno}")
+            where = f" in line {error.lineno}" if error.lineno else f": {error.msg}"
+            notes.append(f"{name} has a syntax error{where}")
         return
     try:
         cells = json.loads(text)["cells"]
