@@ -2165,3 +2165,23 @@ def centred_columns_compared(x: Any) -> Any:
 )
 def query_and_key_joined(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
     return torch.cat([x @ w_q, x @ w_k], dim=-2), x @ w_v
+
+
+@wrong("2.1", "matrices-only", _TWO_AXES)
+def matrices_only(x: Any) -> Any:
+    return torch.mm(x, x.mT)
+
+
+@wrong("2.3", "matrices-only", _TWO_AXES)
+def context_of_matrices_only(x: Any) -> Any:
+    weights = torch.mm(x, x.mT).softmax(dim=-1)
+    return torch.mm(weights, x), weights
+
+
+@wrong(
+    "2.4",
+    "only-the-query",
+    "You return the query only. Three results are promised: query, key and value.",
+)
+def only_the_query(x: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
+    return x @ w_q

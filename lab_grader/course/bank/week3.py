@@ -2905,3 +2905,34 @@ class OutputForWeights(reference.MultiHeadAttention):
         q, k, v = (reference.split_heads(x, self.n_heads) for x in views)
         heads, _ = reference.scaled_dot_product_attention(q, k, v, mask)
         return self.w_o(reference.merge_heads(heads)), heads
+
+
+_FIRST_AXIS_IS_THE_BATCH = (
+    "You take it that the first axis of the inputs is the batch when you split into heads. There may "
+    "be no batch, or several leading axes: count axes from the end, as your split_heads does."
+)
+
+
+class _Cut(reference.MultiHeadAttention):
+    """Cuts into heads in some other way."""
+
+    def cut(self, x: Any) -> Any:
+        raise NotImplementedError
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        q, k, v = self.cut(self.w_q(query)), self.cut(self.w_k(key)), self.cut(self.w_v(value))
+        heads, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+        merged = heads.transpose(1, 2).reshape(query.shape[0], -1, query.shape[-1])
+        return self.w_o(merged), weights
+
+
+@wrong("3.5", "first-axis-is-the-batch", _FIRST_AXIS_IS_THE_BATCH)
+class FirstAxisIsTheBatch(_Cut):
+    def cut(self, x: Any) -> Any:
+        return x.reshape(x.shape[0], -1, self.n_heads, x.shape[-1] // self.n_heads).transpose(1, 2)
+
+
+@wrong("3.5", "first-two-axes-are-batch-and-words", _FIRST_AXIS_IS_THE_BATCH)
+class FirstTwoAxes(_Cut):
+    def cut(self, x: Any) -> Any:
+        return x.reshape(x.shape[0], x.shape[1], self.n_heads, -1).transpose(1, 2)
