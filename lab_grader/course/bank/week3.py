@@ -2391,28 +2391,6 @@ class HeadsReversed(_Changed):
 
 @wrong(
     "3.5",
-    "relu-at-the-end",
-    "Negative numbers of your output have become zero: there is an activation behind the last "
-    "projection. The block ends with w_o and nothing after it.",
-)
-class Activated(_Changed):
-    def out(self, output: Any) -> Any:
-        return output.relu()
-
-
-@wrong(
-    "3.5",
-    "tanh-at-the-end",
-    "Your output is squashed between -1 and 1: there is an activation behind the last projection. The "
-    "block ends with w_o and nothing after it.",
-)
-class Squashed(_Changed):
-    def out(self, output: Any) -> Any:
-        return output.tanh()
-
-
-@wrong(
-    "3.5",
     "output-normalised",
     "You normalise the output. That is another block, around this one: the output is what w_o gives.",
 )

@@ -1771,6 +1771,7 @@ slips(
     without=(
         "halved",
         "standardised-at-the-end",
+        "embeddings-normalised",
         "embeddings-scaled-up",
         "embeddings-scaled-down",
         "positions-scaled-up",
