@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lab_grader.course.bank import ALONE, On, Turn, right, space, wrong
+from lab_grader.course.bank import _SPACES, ALONE, On, Turn, right, space, wrong
 from lab_transformer.encoder import Encoder, EncoderBlock
 
 # What layer norm and batch norm have in common: the divisor, gain and bias, gradients, dtypes.
@@ -282,6 +285,29 @@ _COMMON = (
         " it.",
     ),
     Turn(
+        "divided-by-root-of-width",
+        ALONE,
+        "You divide by the root of the number of features. That belongs to attention scores: a norm "
+        "divides by the spread of the numbers themselves.",
+    ),
+    Turn(
+        "divided-by-gain",
+        ALONE,
+        "You divide by the gain. Every normalised feature is multiplied by it.",
+    ),
+    Turn(
+        "divided-by-the-largest",
+        ALONE,
+        "You divide by the largest distance from the mean. A norm divides by the standard deviation, to"
+        " which all distances contribute.",
+    ),
+    Turn(
+        "squashed",
+        ALONE,
+        "You end with a tanh or something like it. A norm ends with gain and bias: large numbers may "
+        "stay large.",
+    ),
+    Turn(
         "statistics-returned-too",
         ALONE,
         "You return mean and variance beside the result. Only the normalised numbers are asked for.",
@@ -322,6 +348,12 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
         divisor = (variance - eps).sqrt()
     if on("not-divided"):
         divisor = 1.0
+    if on("divided-by-root-of-width"):
+        divisor = x.shape[-1] ** 0.5
+    if on("divided-by-the-largest"):
+        divisor = centred.abs().amax(dim=-1, keepdim=True) + eps
+    if on("divided-by-gain"):
+        gain = 1 / gain
     if on("eps-squared"):
         divisor = (variance + eps**2).sqrt()
     if on("eps-as-a-floor"):
@@ -369,6 +401,7 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
         bias = 0.0
     result = (result + bias) * gain if on("gain-after-bias") else result * gain + bias
     result = result + x if on("residual-added") else result
+    result = torch.tanh(result) if on("squashed") else result
     if on("statistics-returned-too"):
         return result, x - centred, variance
     return result.detach() if on("result-detached") else result
@@ -385,7 +418,7 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
     ),
     Turn(
         "over-the-batch",
-        ALONE,
+        "axes",
         "You take mean and variance over the first axis. For a batch that mixes sentences; layer norm"
         " looks at one word at a time, over its features, the last axis.",
     ),
@@ -490,6 +523,18 @@ def _finish(on: On, x: Any, centred: Any, variance: Any, gain: Any, bias: Any, e
         "their own.",
     ),
     Turn(
+        "mean-over-the-words",
+        ALONE,
+        "Your variance is that of each word, but the mean you subtract is taken over the words. Both "
+        "are taken over the features of one word: the last axis.",
+    ),
+    Turn(
+        "variance-over-the-words",
+        ALONE,
+        "You subtract the mean of each word, but your variance is taken over the words. Both are taken "
+        "over the features of one word: the last axis.",
+    ),
+    Turn(
         "wrong-count",
         ALONE,
         "You divide the sum of squares by the size of another axis. The mean is over the features: "
@@ -551,6 +596,10 @@ def layer_norm(on: On) -> Any:
             centred = x
         if on("mean-added"):
             centred = x + mean
+        if on("mean-over-the-words") and x.ndim > 1:
+            centred = x - x.mean(dim=-2, keepdim=True)
+        if on("variance-over-the-words") and x.ndim > 1:
+            variance = x.var(dim=-2, correction=0, keepdim=True)
         if on("median-subtracted"):
             centred = x - x.median(dim=-1, keepdim=True).values
         result = _finish(on, x, centred, variance, gain, bias, eps)
@@ -791,6 +840,18 @@ def layer_norm_in_double_on_a_copy(x: Any, gain: Any, bias: Any, eps: float = 1e
         "the whole batch.",
     ),
     Turn(
+        "first-words-only",
+        ALONE,
+        "Your mean and variance come from the first word of each sentence. They are taken over all "
+        "words of the batch.",
+    ),
+    Turn(
+        "mean-of-position-means",
+        ALONE,
+        "You average over the batch at every position first and then over the positions. A position "
+        "with few words then counts as much as one with many; every word should count the same.",
+    ),
+    Turn(
         "shared-positions-only",
         ALONE,
         "You take statistics only from positions at which every sentence has a word. A long sentence "
@@ -847,6 +908,9 @@ def batch_norm(on: On) -> Any:
         if on("first-sentence-only") or on("last-sentence-only"):
             seen = torch.zeros_like(seen)
             seen[0 if on("first-sentence-only") else -1] = real[0 if on("first-sentence-only") else -1]
+        if on("first-words-only"):
+            seen = torch.zeros_like(seen)
+            seen[:, 0] = real[:, 0]
         if on("shared-positions-only"):
             seen = real * real.amin(dim=0, keepdim=True)
         if on("full-sentences-only"):
@@ -870,6 +934,10 @@ def batch_norm(on: On) -> Any:
             if on("mean-of-sentence-means"):
                 sums = (values * chosen).sum(dim=1, keepdim=True)
                 return (sums / counted.sum(dim=1, keepdim=True)).mean(dim=0, keepdim=True)
+            if on("mean-of-position-means"):
+                sums = (values * chosen).sum(dim=0, keepdim=True)
+                each = sums / counted.sum(dim=0, keepdim=True).clamp(min=1)
+                return each.mean(dim=1, keepdim=True)
             count = counted.expand_as(values).sum(dim=axes, keepdim=True)
             if on("count-of-features-too"):
                 count = count * x.shape[-1]
@@ -1660,6 +1728,17 @@ _ACTIVATIONS = {
         "matrix product takes care of all of them at once.",
     ),
     Turn(
+        "words-averaged",
+        ALONE,
+        "You average over the words on the way. Every word goes through the layer alone: the words have"
+        " met in attention already.",
+    ),
+    Turn(
+        "relu-around-first-bias",
+        ALONE,
+        "You use ReLU before the first bias and again after it. There is one ReLU, after the bias.",
+    ),
+    Turn(
         "hidden-normalised",
         ALONE,
         "You normalise the hidden features. The norm is not part of this layer: pre_norm and post_norm "
@@ -1743,6 +1822,10 @@ def feed_forward(on: On) -> Any:
         hidden = F.dropout(hidden, 0.1) if on("dropout-added") else hidden
         hidden = hidden.detach() if on("hidden-detached") else hidden
         hidden = _unit(hidden) if on("hidden-normalised") else hidden
+        if on("words-averaged") and hidden.ndim > 1:
+            hidden = hidden.mean(dim=-2, keepdim=True).expand_as(hidden)
+        if on("relu-around-first-bias"):
+            hidden = torch.relu(torch.relu(x @ w_1) + b_1)
         hidden = hidden / hidden.shape[-1] ** 0.5 if on("hidden-scaled") else hidden
         if on("second-map-missing"):
             return hidden.detach() if on("result-detached") else hidden
@@ -2128,6 +2211,29 @@ _FAULTS = {
         "at its own. Attention works on the axes (batch, seq, d_model) as they are.",
     ),
     Turn(
+        "sublayers-scaled",
+        ALONE,
+        "You scale what the sublayers give before it is added. A residual path adds, with no factor.",
+    ),
+    Turn(
+        "residual-doubled-around-attention",
+        ALONE,
+        "Around attention the input is added twice: once by you and once by the residual path. Once is "
+        "enough.",
+    ),
+    Turn(
+        "residual-doubled-around-feed-forward",
+        ALONE,
+        "Around the feed-forward layer its input is added twice: once by you and once by the residual "
+        "path. Once is enough.",
+    ),
+    Turn(
+        "padding-zeroed",
+        ALONE,
+        "You set the result to zero where there is padding. The mask hides padding from those who look;"
+        " what stands in its own place does not matter and is left as it is.",
+    ),
+    Turn(
         "own-norms",
         ALONE,
         "You normalise with a layer norm of your own, without gain and bias. Use the norms that the "
@@ -2226,6 +2332,8 @@ def encoder_block(on: On) -> Any:
             x = second(x) if on("norm-at-the-end-too") else x
             x = x.detach() if on("result-detached") else x
             x = F.dropout(x, 0.1) if on("dropout-on-result") else x
+            if on("padding-zeroed") and mask is not None and mask.shape[-2] == 1:
+                x = x * mask.flatten(0, -2).unsqueeze(-1)
             if on("nothing-returned-too"):
                 return x, None
             return (x, weights) if on("weights-returned-too") else x
@@ -2255,6 +2363,8 @@ def encoder_block(on: On) -> Any:
             dropped = on("dropout-added") or on(f"dropout-on-{name}")
             given = F.dropout(given, 0.1) if dropped else given
             given = torch.relu(given) if on("activation-added") else given
+            given = given / 2 if on("sublayers-scaled") else given
+            given = given + seen if on(f"residual-doubled-around-{name}") else given
             if on("sublayer-result-normalised") and not pre:
                 return path + norm(given)
             if faulty("no-residuals") or faulty(f"no-residual-around-{name}"):
@@ -2495,6 +2605,21 @@ class BuiltInAttentionBlock(EncoderBlock):
         " final norm, as one tensor.",
     ),
     Turn(
+        "every-second-block-skipped",
+        ALONE,
+        "Every second block is skipped. Look at the step of your loop.",
+    ),
+    Turn(
+        "mask-not-for-the-last-block",
+        ALONE,
+        "All blocks but the last get the mask. There padding leaks in again: all of them need it.",
+    ),
+    Turn(
+        "norm-between-blocks",
+        ALONE,
+        "You use the final norm between the blocks and not after the last. It comes once, at the end.",
+    ),
+    Turn(
         "stack-run-twice",
         ALONE,
         "Your words go through the whole stack twice. Every block is used once.",
@@ -2544,6 +2669,8 @@ def encoder(on: On) -> Any:
                 blocks = blocks[::-1]
             if on("one-block-repeated"):
                 blocks = blocks[:1] * len(blocks)
+            if on("every-second-block-skipped"):
+                blocks = blocks[::2]
             if on("last-block-repeated"):
                 blocks = blocks[-1:] * len(blocks)
             if on("first-block-twice"):
@@ -2555,6 +2682,7 @@ def encoder(on: On) -> Any:
             for i, block in enumerate(blocks):
                 hidden = on("mask-for-first-block-only") and i > 0
                 hidden = hidden or (on("mask-for-last-block-only") and i < len(blocks) - 1)
+                hidden = hidden or (on("mask-not-for-the-last-block") and i == len(blocks) - 1)
                 y = start if on("blocks-not-chained") or on("blocks-side-by-side") else x
                 first = on("norm-before-every-block") or on("norm-before-every-block-and-last")
                 y = self.norm(y) if first else y
@@ -2562,6 +2690,7 @@ def encoder(on: On) -> Any:
                 result = F.dropout(result, 0.1) if on("dropout-added") else result
                 result = x + result if on("residual-around-each-block") else result
                 every = on("norm-after-every-block") or on("norm-after-every-block-and-last")
+                every = every or (on("norm-between-blocks") and i < len(blocks) - 1)
                 result = self.norm(result) if every else result
                 if on("block-results-dropped"):
                     result = x
@@ -2582,7 +2711,12 @@ def encoder(on: On) -> Any:
                 x = _unit(x)
             elif on("residual-around-final-norm"):
                 x = x + self.norm(x)
-            elif not (moved or on("final-norm-missing") or on("norm-after-every-block")):
+            elif not (
+                moved
+                or on("norm-between-blocks")
+                or on("final-norm-missing")
+                or on("norm-after-every-block")
+            ):
                 x = self.norm(self.norm(x)) if on("norm-twice") else self.norm(x)
             if on("norm-in-post-norm-too") and isinstance(self.norm, nn.Identity):
                 x = _unit(x)
@@ -2716,3 +2850,73 @@ def built_in_with_statistics(x: Any, gain: Any, bias: Any, mask: Any = None, eps
 def layers_of_its_own(x: Any, w_1: Any, b_1: Any, w_2: Any, b_2: Any) -> Any:
     wide, narrow = nn.Linear(*w_1.shape), nn.Linear(*w_2.shape)
     return narrow(torch.relu(wide(x)))
+
+
+# Sums of these parts, alone or inside a norm or the sublayer, are what else may be written for a
+# residual path. Most are rare, but what was written can be said back.
+_PARTS: dict[str, Callable[..., Any]] = {
+    "x": lambda x, sublayer, norm: x,
+    "norm(x)": lambda x, sublayer, norm: norm(x),
+    "sublayer(x)": lambda x, sublayer, norm: sublayer(x),
+    "sublayer(norm(x))": lambda x, sublayer, norm: sublayer(norm(x)),
+    "norm(sublayer(x))": lambda x, sublayer, norm: norm(sublayer(x)),
+    "norm(sublayer(norm(x)))": lambda x, sublayer, norm: norm(sublayer(norm(x))),
+}
+Formula = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def _formulas() -> Iterator[Formula]:
+    """List formulas as what stands outside, the parts inside, and what is added at the end."""
+    for count in (1, 2):
+        for inside in itertools.combinations_with_replacement(_PARTS, count):
+            yield "", inside, ()
+            yield "sublayer", inside, ()
+            for added in ((), ("x",), ("sublayer(x)",), ("norm(x)",)):
+                yield "norm", inside, added
+    yield from (("", inside, ()) for inside in itertools.combinations(_PARTS, 3))
+
+
+def _written(formula: Formula) -> str:
+    outside, inside, added = formula
+    text = " + ".join(inside)
+    return " + ".join([f"{outside}({text})" if outside else text, *added])
+
+
+def _computed(formula: Formula) -> Callable[[Any, Any, Any], Any]:
+    outside, inside, added = formula
+
+    def block(x: Any, sublayer: Any, norm: Any) -> Any:
+        result = functools.reduce(operator.add, [_PARTS[part](x, sublayer, norm) for part in inside])
+        result = norm(result) if outside == "norm" else result
+        result = sublayer(result) if outside == "sublayer" else result
+        return functools.reduce(operator.add, [_PARTS[p](x, sublayer, norm) for p in added], result)
+
+    return block
+
+
+def _declare(exercise: str, advice: str) -> None:
+    """Declare every formula that does something else than the right way and the turns above."""
+    x = torch.arange(1.0, 13.0, dtype=torch.float64).sin().reshape(2, 6) * 3
+    weight = torch.arange(36.0, dtype=torch.float64).cos().reshape(6, 6)
+
+    def did(block: Any) -> Any:
+        given = block(x.clone(), lambda y: torch.tanh(y @ weight) + 0.3, lambda y: 2 * _unit(y) + 0.7)
+        given = given if isinstance(given, torch.Tensor) else x
+        return tuple(round(number, 6) for number in given.flatten().tolist())
+
+    known = _SPACES[exercise]
+    with torch.random.fork_rng(devices=[]):
+        taken = {did(known.variant(*names)) for names in ((), *known.combinations())}
+    for formula in _formulas():
+        block = _computed(formula)
+        result = did(block)
+        if result not in taken:
+            taken.add(result)
+            text = _written(formula)
+            wrong(exercise, text.replace(" ", ""), f"You compute {text}. {advice}")(block)
+
+
+_declare("5.3", "Post-norm adds the sublayer's result to its raw input, and normalises that sum, once.")
+_declare(
+    "5.4", "Pre-norm normalises what the sublayer sees, once, and adds its result to the raw input."
+)

@@ -66,6 +66,14 @@ def _as_numbers(on: On, mask: Any) -> Any:
 
 # Windows and sizes that a causal mask may be tied to.
 _BACK = (2, 3, 4)
+_DIAGONALS = {
+    "hides-the-last-two": ("itself and the word before are hidden", True, -2),
+    "sees-two-words-ahead": ("two words ahead can be seen", True, 2),
+    "sees-three-words-ahead": ("three words ahead can be seen", True, 3),
+    "ahead-and-one-back": ("the future can be seen, and the past is hidden", False, -1),
+    "ahead-and-two-back": ("the future can be seen, and most of the past is hidden", False, -2),
+    "only-from-two-ahead": ("only words from two ahead on can be seen", False, 2),
+}
 _LENGTHS = (4, 5, 6, 8, 10, 16, 64, 128, 512)
 
 
@@ -161,6 +169,32 @@ _LENGTHS = (4, 5, 6, 8, 10, 16, 64, 128, 512)
         "You return a NumPy array. A tensor is asked for: only that can be combined with other masks "
         "and applied to scores.",
     ),
+    *(
+        Turn(
+            name,
+            ALONE,
+            f"Your triangle begins at the wrong diagonal ({words}). A word may look at itself, at all "
+            "that came before it, and at nothing after it.",
+        )
+        for name, (words, *_) in _DIAGONALS.items()
+    ),
+    Turn(
+        "one-row",
+        ALONE,
+        "Your mask is a single row. Every query has a row of its own: the mask is a square.",
+    ),
+    Turn(
+        "one-column",
+        ALONE,
+        "Your mask is a single column. Every query has a row with a place for each key: the mask is a "
+        "square.",
+    ),
+    Turn(
+        "half-as-fast",
+        ALONE,
+        "What a word may see grows too slowly from row to row. Each row allows one place more than the "
+        "row above it.",
+    ),
     Turn(
         "first-row-open",
         ALONE,
@@ -221,6 +255,13 @@ def causal_mask(on: On) -> Any:
             "first-row-open": full.tril() | first[:, None],
             "hides-itself-but-the-first": full.tril(-1) | first & first[:, None],
             "everything-but-itself": ~full.tril().triu(),
+            **{
+                name: full.tril(place) if lower else full.triu(place)
+                for name, (_, lower, place) in _DIAGONALS.items()
+            },
+            "one-row": full[:1],
+            "one-column": full[:, :1],
+            "half-as-fast": torch.arange(length) <= torch.arange(length)[:, None] // 2,
             "only-the-first-word": full & first,
             **{f"only-{back}-words-back": full.tril().triu(-back) for back in _BACK},
         }
@@ -391,6 +432,35 @@ def causal_by_running_sum(length: int) -> Any:
         "pad_id.",
     ),
     Turn(
+        "only-leading-padding",
+        ALONE,
+        "You hide padding in front only. Padding after and between words must not be looked at either: "
+        "compare every token.",
+    ),
+    Turn(
+        "last-key-left-out",
+        ALONE,
+        "The last key has no place in your mask. Every token has one: the mask is as long as the "
+        "sentence.",
+    ),
+    Turn(
+        "first-key-left-out",
+        ALONE,
+        "The first key has no place in your mask. Every token has one: the mask is as long as the "
+        "sentence.",
+    ),
+    Turn(
+        "one-answer-a-sentence",
+        ALONE,
+        "You give one answer for each sentence. Every token has its own: compare and keep the axis of "
+        "the keys.",
+    ),
+    Turn(
+        "counted-not-marked",
+        ALONE,
+        "Your mask counts words instead of marking them. It should say True or False for every token.",
+    ),
+    Turn(
         "only-trailing-padding",
         ALONE,
         "You hide padding at the end only. Padding in front or between words must not be looked at "
@@ -468,6 +538,16 @@ def padding_mask(on: On) -> Any:
             real = real.flip(1).cumsum(dim=1).flip(1) > 0
         if on("empty-sentence-opened"):
             real = real | ~real.any(dim=1, keepdim=True)
+        if on("only-leading-padding"):
+            real = real.cumsum(dim=1) > 0
+        if on("last-key-left-out"):
+            real = real[:, :-1]
+        if on("first-key-left-out"):
+            real = real[:, 1:]
+        if on("one-answer-a-sentence"):
+            real = real.all(dim=1, keepdim=True)
+        if on("counted-not-marked"):
+            return real.cumsum(dim=1)[:, None, None, :]
         if on("not-compared"):
             return tokens[:, None, None, :]
         if on("one-answer-for-all"):
@@ -814,6 +894,37 @@ _FILLS = (1, 10, 50)
         "the row's largest allowed score off first.",
     ),
     Turn(
+        "softmax-twice",
+        ALONE,
+        "You take the softmax of a softmax. Weights are no scores: the second one makes them nearly "
+        "equal and gives hidden places weight again.",
+    ),
+    Turn(
+        "zero-before-and-after",
+        ALONE,
+        "You set hidden scores to zero before the softmax and hidden weights to zero after it. A score "
+        "of zero has taken its share by then, and the others do not sum to one. Hide with minus "
+        "infinity.",
+    ),
+    Turn(
+        "absolute-scores",
+        ALONE,
+        "You take the absolute value of the scores. A negative score means a small weight: the softmax "
+        "takes them as they come.",
+    ),
+    Turn(
+        "scores-negated",
+        ALONE,
+        "You turn the sign of the scores, so the lowest gets the largest weight. The softmax takes "
+        "them as they come.",
+    ),
+    Turn(
+        "even-shares",
+        ALONE,
+        "Your weights are equal for all allowed places. They depend on the scores: a softmax gives the "
+        "larger share to the larger score.",
+    ),
+    Turn(
         "over-everything",
         ALONE,
         "Your softmax runs over all scores of the tensor at once. Only the scores along dim compete "
@@ -890,6 +1001,17 @@ def masked_softmax(on: On) -> Any:
             raised = scores.exp() * mask
             total = raised.sum(dim=dim, keepdim=True)
             return torch.where(total > 0, raised / total.where(total > 0, 1.0), 0.0)
+        if on("absolute-scores"):
+            scores = scores.abs()
+        if on("scores-negated"):
+            scores = -scores
+        if on("zero-before-and-after"):
+            return scores.masked_fill(~mask, 0.0).softmax(dim) * mask
+        if on("softmax-twice"):
+            once = scores.masked_fill(~mask, -math.inf).softmax(dim)
+            return once.softmax(dim).masked_fill(~mask.any(dim=dim, keepdim=True), 0.0)
+        if on("even-shares"):
+            return mask.to(scores.dtype) / mask.sum(dim=dim, keepdim=True).clamp(min=1)
         if on("scores-scaled"):
             scores = scores / scores.shape[dim] ** 0.5
         weights = _mask_weights(on, _softmax(on, _filled(on, scores, mask), dim), mask, dim)
@@ -1176,6 +1298,23 @@ def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
         " Every sentence is shifted on its own and starts with the start token.",
     ),
     Turn(
+        "two-words-dropped",
+        ALONE,
+        "You drop the last two words, so the input is one token shorter than the target. One comes in "
+        "and one goes out.",
+    ),
+    Turn(
+        "start-token-negated",
+        ALONE,
+        "You start with the opposite of bos_id. The start token is bos_id itself.",
+    ),
+    Turn(
+        "moved-left-behind-the-start",
+        ALONE,
+        "The start token stands right, but the words move to the left: every place holds a word that is"
+        " still to come. Move to the right.",
+    ),
+    Turn(
         "turned-round",
         ALONE,
         "You turn the sentence round. Shifting right keeps the order of the words and moves each by one"
@@ -1270,6 +1409,12 @@ def _shifted(on: On, targets: Any, start: Any) -> Any:
         return shifted
     if on("words-cross-sentences"):
         return torch.cat([start.flatten()[:1], targets.flatten()[:-1]]).view_as(targets)
+    if on("two-words-dropped"):
+        return torch.cat([start, targets[..., :-2]], dim=-1)
+    if on("start-token-negated"):
+        return torch.cat([-start, targets[..., :-1]], dim=-1)
+    if on("moved-left-behind-the-start"):
+        return torch.cat([start, targets.roll(-1, dims=-1)[..., 1:]], dim=-1)
     if on("turned-round"):
         return torch.cat([start, targets.flip(-1)[..., :-1]], dim=-1)
     if on("start-token-after-the-first-word"):
@@ -1715,6 +1860,24 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
         "loss should be 0.",
     ),
     Turn(
+        "divided-twice",
+        ALONE,
+        "You take a mean and divide once more by the number of words. Divide the sum once, by the "
+        "number of targets that are not padding.",
+    ),
+    Turn(
+        "likeliest-word",
+        ALONE,
+        "You take the loss of the likeliest word, whatever the target is. It is the target's "
+        "probability that counts.",
+    ),
+    Turn(
+        "logits-smoothed",
+        ALONE,
+        "You smooth the logits. It is the target that is smoothed: part of its probability goes to all "
+        "words of the vocabulary.",
+    ),
+    Turn(
         "log-base-10",
         ALONE,
         "You take logarithms to the base 10. The cross-entropy uses the natural one, as log_softmax "
@@ -1764,6 +1927,8 @@ def sequence_loss(on: On) -> Any:
             logits, targets = logits[..., -1:, :], targets[..., -1:]
         if on("only-the-first-sentence") and targets.ndim > 1:
             logits, targets = logits[:1], targets[:1]
+        if on("logits-smoothed"):
+            logits, smoothing = logits * (1 - smoothing), 0.0
         if on("axes-reread") and logits.ndim > 2:
             logits = logits.transpose(-1, -2).reshape(logits.shape)
         real = targets != pad_id
@@ -1829,6 +1994,8 @@ def _log_probabilities(on: On, logits: Any) -> Any:
 def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real: Any) -> Any:
     vocab = logs.shape[-1]
     target = -logs.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+    if on("likeliest-word"):
+        target = -logs.amax(dim=-1)
     if on("share-of-wrong-words"):
         return (logs.argmax(dim=-1) != chosen).to(logs.dtype)
     if on("squared-error") or on("binary-cross-entropy"):
@@ -1884,6 +2051,8 @@ def _mean(on: On, losses: Any, real: Any, vocab: int) -> Any:
         return losses.sum() / (count + 1)
     if on("summed"):
         return losses.sum()
+    if on("divided-twice"):
+        return losses.mean() / count.clamp(min=1)
     if on("divided-by-the-length"):
         return losses.sum() / real.shape[-1]
     if on("divided-by-sentences"):
@@ -2291,6 +2460,23 @@ _FAULTS = {
         "must allow a key; a word that may look at nothing is taken care of in the softmax.",
     ),
     Turn(
+        "mask-gets-another-axis",
+        ALONE,
+        "You give the mask another axis. It already broadcasts to (batch, heads, seq, seq): combine it "
+        "as it is.",
+    ),
+    Turn(
+        "masks-compared",
+        ALONE,
+        "You allow a key where both masks agree, also where both say no. Both must say yes: that is &.",
+    ),
+    Turn(
+        "padding-zeroed",
+        ALONE,
+        "You set the result to zero where there is padding, and the mask does not reach attention. It "
+        "hides padding as a key; what stands in its own place is left as it is.",
+    ),
+    Turn(
         "rows-hidden-too",
         ALONE,
         "You apply the mask to the rows as well, so that padding sees nothing. It hides padding as a "
@@ -2452,6 +2638,8 @@ def causal_block(on: On) -> Any:
                 x = self.norm_2(x)
             if on("input-added-again"):
                 x = x + start
+            if on("padding-zeroed") and mask is not None and mask.shape[-2] == 1:
+                x = x * mask.flatten(0, -2).unsqueeze(-1)
             if on("dropout-on-result"):
                 x = F.dropout(x, 0.1)
             if on("mask-returned-too") or on("nothing-returned-too"):
@@ -2505,6 +2693,12 @@ def _allowed(on: On, x: Any, mask: Any) -> Any:
         return allowed and mask
     if on("itself-always-open"):
         return allowed & mask | torch.eye(x.shape[-2], dtype=torch.bool)
+    if on("mask-gets-another-axis"):
+        return allowed & mask.unsqueeze(1)
+    if on("masks-compared"):
+        return allowed == mask
+    if on("padding-zeroed"):
+        return allowed
     if on("rows-hidden-too"):
         return allowed & mask & mask.mT
     if on("mask-overwritten") and mask.shape[-2:] == allowed.shape:
