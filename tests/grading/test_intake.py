@@ -280,3 +280,10 @@ def test_the_work_of_a_single_student_is_no_class(tmp_path: Path) -> None:
     (found,) = intake.read_submissions(tmp_path)
     assert isinstance(found, Submission)
     assert found.student == "student-01"
+
+
+def test_what_bears_a_name_of_the_roster_is_no_class(tmp_path: Path) -> None:
+    folder(tmp_path / "submission", CLASSES["canvas"])
+    (found,) = intake.read_submissions(tmp_path, roster=["submission"])
+    assert isinstance(found, Submission)
+    assert found.student == "submission"

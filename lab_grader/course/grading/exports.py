@@ -54,9 +54,8 @@ def _write_each(book: Gradebook, to: str, out: Path) -> Path:
     if single and len(by_student) != 1:
         raise UserError(f"{out} can hold one student, not {len(by_student)}: name a folder with --out")
     submissions = book.submissions()
-    refused = [f"{source}: {reason}" for source, reason in book.refusals()] if single else []
     for student, rows in by_student.items():
-        said = [*submissions[student]["notes"], *refused]
+        said = submissions[student]["notes"]
         text = json.dumps(_PER_STUDENT[to](rows, said), ensure_ascii=False, indent=1)
         replace(out if single else out / f"{file_name(student)}.json", text + "\n")
     return out

@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -85,10 +85,13 @@ class Tree:
         self.files[name.replace("\\", "/")] = content
 
 
-def read_submissions(folder: Path, attempts: int | None = None) -> list[Submission | Refused]:
+def read_submissions(
+    folder: Path, attempts: int | None = None, roster: Sequence[str] = ()
+) -> list[Submission | Refused]:
     """Read everything in a folder, or in an archive of a whole class as Canvas and Moodle give it out.
 
-    Of the attempts that a student has, the newest counts.
+    Of the attempts that a student has, the newest counts. What bears a name of the roster is that
+    student's, whatever it looks like.
     """
     if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
         with _unpacked(folder) as inside:
@@ -96,7 +99,7 @@ def read_submissions(folder: Path, attempts: int | None = None) -> list[Submissi
     if not folder.is_dir():
         raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
     entries = _visible(folder)
-    if len(entries) == 1:
+    if len(entries) == 1 and name_of(entries[0])[0] not in roster:
         (only,) = entries
         if only.is_dir() and not only.is_symlink() and _is_class(only):
             return _read_class(only, attempts)

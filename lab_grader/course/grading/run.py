@@ -68,11 +68,11 @@ def grade(
         )
     exercises = select(what)
     graded_notebooks = _notebooks(notebooks, what, exercises, course)
-    received = intake.read_submissions(submissions, course.attempts)
+    students = [] if roster is None else read_roster(roster)
+    received = intake.read_submissions(submissions, course.attempts, students)
     handed_in = [one for one in received if isinstance(one, Submission)]
     refusals = [one for one in received if isinstance(one, Refused)]
-    if roster is not None:
-        handed_in = _with_missing(handed_in, read_roster(roster), refusals)
+    handed_in = _with_missing(handed_in, students, refusals)
     if not handed_in:
         why = "".join(f"\n  {one.source}: {one.reason}" for one in refusals)
         raise UserError(f"{submissions} holds no submission that could be understood{why}")
