@@ -3151,3 +3151,83 @@ def added_up_along_the_sequence(states: Any, inputs: Any) -> Any:
 )
 def squares_added_up_along_the_sequence(states: Any, inputs: Any) -> Any:
     return _jacobian(states, inputs).square().sum(dim=(0, -1)).cumsum(dim=-1).sqrt()
+
+
+_THERMOMETER = (
+    "Your rows are filled with ones behind the token, like a thermometer upside down. A one-hot row "
+    "has a single 1: ask whether a column is the token's own, not whether it comes after it."
+)
+
+
+@wrong("1.1", "ones-from-the-token-on", _THERMOMETER)
+def ones_from_the_token_on(tokens: Any, vocab_size: int) -> Any:
+    return (torch.arange(vocab_size) >= tokens.unsqueeze(-1)).to(torch.get_default_dtype())
+
+
+@wrong("1.1", "ones-after-the-token", _THERMOMETER)
+def ones_after_the_token(tokens: Any, vocab_size: int) -> Any:
+    return (torch.arange(vocab_size) > tokens.unsqueeze(-1)).to(torch.get_default_dtype())
+
+
+@wrong(
+    "1.3",
+    "gated",
+    "Your new state goes through a gate, a sigmoid that multiplies it. That is how an LSTM begins; "
+    "this cell squashes the sum with tanh and nothing else.",
+)
+def gated(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    total = x @ w_x + h @ w_h + b
+    return torch.sigmoid(total) * torch.tanh(total)
+
+
+@wrong(
+    "1.3",
+    "matrices-and-bias-only",
+    "Your product takes matrices only, as torch.addmm does. Input and state come with any number of "
+    "axes in front, also with none: use a product that broadcasts.",
+)
+def matrices_and_bias_only(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(torch.addmm(b, x, w_x) + torch.mm(h, w_h))
+
+
+@wrong(
+    "1.3",
+    "batched-product",
+    "Your product wants three axes on both sides, as torch.bmm does. Input and state come with any "
+    "number of axes in front, and the weights with none: use a product that broadcasts.",
+)
+def cell_batched_product(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return torch.tanh(torch.bmm(x, w_x) + torch.bmm(h, w_h) + b)
+
+
+@wrong(
+    "1.4",
+    "last-state-twice",
+    "You return the last state twice. The first result are all states, one for every step: collect "
+    "them on the way.",
+)
+def last_state_twice(xs: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    last = _walk(xs.unbind(dim=-2), h0, w_x, w_h, b)[-1]
+    return last, last
+
+
+@wrong(
+    "1.6",
+    "root-of-the-summed-norms",
+    "You add the norms of the tensors and take the root of the sum. Under the root belong their "
+    "squares: the norm of all numbers together is the root of the sum of squared norms.",
+)
+def root_of_the_summed_norms(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).sum().sqrt()
+    return [gradient * (max_norm / norm).clamp(max=1.0) for gradient in gradients]
+
+
+@wrong(
+    "1.6",
+    "rooted-twice",
+    "You take the root of the norm once more, so large gradients keep too much. One root of the sum of "
+    "squares is the norm.",
+)
+def rooted_twice(gradients: Any, max_norm: float) -> Any:
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm().sqrt()
+    return [gradient * (max_norm / norm).clamp(max=1.0) for gradient in gradients]
