@@ -337,7 +337,10 @@ def test_gradients_reach_both_sides_and_all_parameters_of_a_block(submission, ex
 def test_a_decoder_block_leaves_its_inputs_alone(submission, expected, draw):
     mine, _ = blocks(submission, expected, draw, compared=False)
     names = ("x", "memory", "mask", "memory_mask")
-    leaves_inputs_alone(mine, *draw_sides(draw), *draw_masks(draw), names=names)
+    sides, (mask, memory_mask) = draw_sides(draw), draw_masks(draw)
+    # A mask of the size of the causal one: only such a mask could be combined with it in place.
+    square = mask.repeat(1, 1, QUERY, 1)
+    leaves_inputs_alone(mine, *sides, square, memory_mask, names=names)
 
 
 # 7.3: the decoder
@@ -610,6 +613,9 @@ def test_every_target_word_is_linked_to_the_source_word_it_looks_at_most(submiss
     )
     links = submission.attention.alignment_from_attention(weights)
     same_items(links, {(3, 0), (1, 1), (0, 2)}, "the alignment, as pairs (source, target),")
+    even = torch.full((2, 4), 0.25, device=device)
+    links = submission.attention.alignment_from_attention(even)
+    require(len(links) == 2, "a target word has one link, also where its weights are all equal")
 
 
 @exercise("7.5")

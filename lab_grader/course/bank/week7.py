@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -30,6 +30,10 @@ def _both(a: Mask, b: Mask) -> Mask:
     return b if a is None else a if b is None else a & b
 
 
+def _unit(y: Any) -> Any:
+    return F.layer_norm(y, y.shape[-1:])
+
+
 def _triangle(x: Any, memory: Any) -> Any:
     """A causal mask of the shape (query, key)."""
     return torch.ones(x.shape[-2], memory.shape[-2], dtype=torch.bool, device=x.device).tril()
@@ -45,10 +49,42 @@ def _returned(on: On, output: Any, weights: Any) -> Any:
         weights = weights.mean(dim=-3)
     if on("weights-detached"):
         weights = weights.detach()
+    if on("weights-summed-over-heads"):
+        weights = weights.sum(dim=-3)
+    if on("weights-transposed"):
+        weights = weights.mT
+    if on("weights-forgotten"):
+        return output, None
+    if on("dropout-on-result"):
+        output = F.dropout(output, 0.1)
     return output, weights
 
 
 _RETURNED = (
+    Turn(
+        "weights-summed-over-heads",
+        ALONE,
+        "The weights come back summed over the heads. Each head looks somewhere else, and the axis of "
+        "the heads belongs to the result: give the weights as the attention gave them.",
+    ),
+    Turn(
+        "weights-transposed",
+        ALONE,
+        "The last two axes of the weights are exchanged. Rows belong to the queries and columns to the "
+        "keys: give the weights as the attention gave them.",
+    ),
+    Turn(
+        "weights-forgotten",
+        ALONE,
+        "Where the weights should be you return None. The attention gives them beside its output: keep "
+        "them and pass them on.",
+    ),
+    Turn(
+        "dropout-on-result",
+        ALONE,
+        "You drop some numbers of the result at random. Dropout is not asked for here: the same input "
+        "should give the same result.",
+    ),
     Turn(
         "weights-returned-first",
         "result",
@@ -213,6 +249,83 @@ _RETURNED = (
         "attention.",
     ),
     Turn(
+        "queries-normalised",
+        ALONE,
+        "You normalise the decoder's states before they ask. Norms are the business of the block around"
+        " this function; here the states go in as they came.",
+    ),
+    Turn(
+        "memory-normalised",
+        ALONE,
+        "You normalise the memory before it is looked at. The encoder has done what is needed; here the"
+        " memory goes in as it came.",
+    ),
+    Turn(
+        "output-normalised",
+        ALONE,
+        "You normalise the output. Norms are the business of the block around this function; here only "
+        "what the attention gives should come back.",
+    ),
+    Turn(
+        "residual-and-norm-added",
+        ALONE,
+        "You add the decoder's states and normalise the sum. Both are the business of the block around "
+        "this function; here only what the attention gives should come back.",
+    ),
+    Turn(
+        "attention-twice",
+        ALONE,
+        "You look at the memory twice, the second time with what the first look gave. Once is enough.",
+    ),
+    Turn(
+        "first-memory-state-only",
+        ALONE,
+        "Only the first state of the memory can be seen. Every source word must stay visible by itself:"
+        " hand the whole memory on.",
+    ),
+    Turn(
+        "memory-cut-to-the-target",
+        ALONE,
+        "You cut the memory to the length of the target. The two sides have lengths of their own, and "
+        "attention joins them without any cutting.",
+    ),
+    Turn(
+        "weights-times-memory",
+        ALONE,
+        "You build the output from the weights and the raw memory. What is handed over are learned "
+        "projections of it, mixed at the end: the attention's own output is that.",
+    ),
+    Turn(
+        "first-row-of-the-mask",
+        ALONE,
+        "You use the first row of the mask for all queries. A mask may differ from query to query: pass"
+        " it on as it is.",
+    ),
+    Turn(
+        "first-sentence-of-the-mask",
+        ALONE,
+        "You use the first sentence's mask for the whole batch. Every sentence has padding of its own: "
+        "pass the mask on as it is.",
+    ),
+    Turn(
+        "mask-gets-one-more-axis",
+        ALONE,
+        "You give the mask another axis. It already broadcasts to (..., heads, query, key): pass it on "
+        "as it is.",
+    ),
+    Turn(
+        "mask-gets-two-more-axes",
+        ALONE,
+        "You give the mask two more axes. It already broadcasts to (..., heads, query, key): pass it on"
+        " as it is.",
+    ),
+    Turn(
+        "mask-asked-for-its-truth",
+        ALONE,
+        "You ask whether the mask is true (`if mask`, `mask or ...`). A tensor of many answers has no "
+        "single one; None may simply be passed on.",
+    ),
+    Turn(
         "residual-added",
         "extra",
         "You add the decoder's states to the output. The residual path is the business of the block "
@@ -256,11 +369,28 @@ def cross_attention(on: On) -> Any:
                 mask = mask.squeeze(1)
             if on("mask-not-boolean"):
                 mask = mask.float()
+            if on("first-row-of-the-mask"):
+                mask = mask[..., :1, :]
+            if on("first-sentence-of-the-mask"):
+                mask = mask[:1]
+            if on("mask-gets-one-more-axis"):
+                mask = mask.unsqueeze(1)
+            if on("mask-gets-two-more-axes"):
+                mask = mask[:, None, None]
+            if on("mask-asked-for-its-truth"):
+                bool(mask)
             if on("padding-set-to-zero"):
                 memory = memory * mask.any(dim=-2)[:, 0, :, None]
                 mask = None
         if on("mask-ignored") or on("mask-after-attention"):
             mask = None
+        if on("queries-normalised"):
+            x = _unit(x)
+        if on("memory-normalised"):
+            memory = _unit(memory)
+        if on("memory-cut-to-the-target"):
+            memory = memory[..., : x.shape[-2], :]
+            mask = mask if mask is None else mask[..., : x.shape[-2]]
         if on("causal-cross-attention"):
             mask = _both(mask, _triangle(x, memory))
         query, key, value = x, memory, memory
@@ -274,6 +404,9 @@ def cross_attention(on: On) -> Any:
             key = x
         if on("values-from-decoder"):
             value = x
+        if on("first-memory-state-only"):
+            key = value = memory[..., :1, :]
+            mask = None
         if on("last-memory-state-only"):
             key = value = memory[..., -1:, :]
         if on("target-joined-to-memory"):
@@ -292,6 +425,14 @@ def cross_attention(on: On) -> Any:
             output = merge_heads(output)
         else:
             output, weights = attention(query, key, value, mask)
+        if on("attention-twice"):
+            output, weights = attention(output, key, value, mask)
+        if on("weights-times-memory"):
+            output = weights.mean(dim=-3) @ memory
+        if on("output-normalised"):
+            output = _unit(output)
+        if on("residual-and-norm-added"):
+            output = _unit(output + x)
         if on("mask-after-attention") and memory_mask is not None:
             weights = weights.masked_fill(~memory_mask, 0.0)
         if on("residual-added"):
@@ -389,6 +530,22 @@ _NORMS = {
         "The feed-forward layer goes without its norm. All three sublayers take the same way around: "
         "residual path and norm.",
     ),
+}
+
+
+_SUBLAYERS = {
+    "self-attention": "self-attention",
+    "cross-attention": "cross-attention",
+    "feed-forward": "feed-forward layer",
+}
+# What can go wrong in only one of the two orders, when they are written as two branches.
+_FAULTS = {
+    "no-causal-mask": "words see the future",
+    "memory-mask-ignored": "the mask of the source makes no difference",
+    **{
+        f"no-residual-around-{name}": f"the {words} has no residual path"
+        for name, words in _SUBLAYERS.items()
+    },
 }
 
 
@@ -651,6 +808,159 @@ _NORMS = {
         "In pre-norm you add the normalised states to the sublayer's result. The residual path "
         "should carry the raw ones: only the sublayer sees normalised numbers.",
     ),
+    *(
+        Turn(
+            f"{name}-twice",
+            ALONE,
+            f"Your states go through the {words} twice. The block has three sublayers, and each is used"
+            " once.",
+        )
+        for name, words in _SUBLAYERS.items()
+    ),
+    *(
+        Turn(
+            f"dropout-on-{name}",
+            ALONE,
+            f"You drop some numbers of what the {words} gives at random. Dropout is not asked for here:"
+            " the same input should give the same result.",
+        )
+        for name, words in _SUBLAYERS.items()
+    ),
+    *(
+        Turn(
+            f"{fault}-in-{order}-norm",
+            ALONE,
+            f"With norm_first={order == 'pre'} {words}, though the other order is right. Both orders "
+            "differ in the place of the norm only.",
+        )
+        for fault, words in _FAULTS.items()
+        for order in ("pre", "post")
+    ),
+    Turn(
+        "dropout-everywhere",
+        ALONE,
+        "You drop some numbers of what each sublayer gives at random. Dropout is not asked for here: "
+        "the same input should give the same result.",
+    ),
+    Turn(
+        "cross-attention-for-both",
+        ALONE,
+        "You use the module of the cross-attention for the self-attention too. The block has two, each "
+        "with weights of its own.",
+    ),
+    Turn(
+        "masked-cross-attention-to-the-target",
+        ALONE,
+        "Where the block should look at the source it looks at the target once more, under the causal "
+        "mask. Keys and values of the cross-attention come from the memory.",
+    ),
+    Turn(
+        "attentions-in-parallel",
+        ALONE,
+        "In your pre-norm block both attentions start from the block's input. The cross-attention asks "
+        "with what the self-attention and its residual path gave.",
+    ),
+    Turn(
+        "mask-required",
+        ALONE,
+        "Without a mask your block breaks: None cannot be combined with another mask. When mask is None"
+        " only the future is hidden.",
+    ),
+    Turn(
+        "mask-asked-for-its-truth",
+        ALONE,
+        "You ask whether the mask is true (`if mask`, `and`, `or`). A tensor of many answers has no "
+        "single one: ask whether it is None, and combine masks place by place.",
+    ),
+    Turn(
+        "target-mask-overwritten",
+        ALONE,
+        "You write the causal mask into the mask that you were given (&=). The caller still needs it: "
+        "make a new one.",
+    ),
+    Turn(
+        "target-mask-inverted",
+        ALONE,
+        "You turn the mask of the target round: its words are hidden and its padding is seen. True "
+        "means that a place may be looked at.",
+    ),
+    Turn(
+        "target-mask-on-rows",
+        ALONE,
+        "You exchange the last two axes of the target's mask. It hides padding as a key, in the "
+        "columns: hand it on as it is.",
+    ),
+    Turn(
+        "sees-the-next-word",
+        ALONE,
+        "Every word sees one word too far: the very one it is to predict. Check where the triangle of "
+        "the mask begins: the diagonal is the last place that is allowed.",
+    ),
+    Turn(
+        "itself-always-open",
+        ALONE,
+        "Every word may look at itself in your block, even where the given mask hides it. Both masks "
+        "must allow a key; a word that may look at nothing is taken care of in the softmax.",
+    ),
+    Turn(
+        "own-norms",
+        ALONE,
+        "You normalise with a layer norm of your own, without gain and bias. Use the norms that the "
+        "block owns: theirs are learned.",
+    ),
+    Turn(
+        "raw-queries-in-self-attention",
+        ALONE,
+        "In your pre-norm block the queries of the self-attention come from raw states. It sees the "
+        "normalised states in all three places.",
+    ),
+    Turn(
+        "raw-values-in-self-attention",
+        ALONE,
+        "In your pre-norm block the values of the self-attention come from raw states. It sees the "
+        "normalised states in all three places.",
+    ),
+    Turn(
+        "raw-queries-in-cross-attention",
+        ALONE,
+        "In your pre-norm block the cross-attention asks with raw states. Like every sublayer it sees "
+        "normalised ones.",
+    ),
+    Turn(
+        "input-added-again",
+        ALONE,
+        "At the end you add the block's input once more. Every sublayer has a residual path already; "
+        "the block needs none around it.",
+    ),
+    Turn(
+        "weights-from-the-block's-input",
+        ALONE,
+        "The states are right, but the weights come from a second look, with the block's input as the "
+        "question. Keep the weights of the look that made the states.",
+    ),
+    Turn(
+        "weights-from-the-result",
+        ALONE,
+        "The states are right, but the weights come from a second look, with the finished states as the"
+        " question. Keep the weights of the look that made the states.",
+    ),
+    Turn(
+        "both-weights-in-a-pair",
+        ALONE,
+        "Your second result is a pair of weights. Those of the cross-attention alone are asked for.",
+    ),
+    Turn(
+        "three-results",
+        ALONE,
+        "You return three things: the states and the weights of both attentions. Two are asked for, and"
+        " the weights are those of the cross-attention.",
+    ),
+    Turn(
+        "weights-of-one-head",
+        ALONE,
+        "You return the weights of the first head only. Every head looks in its own way: return the "
+        "weights of all of them, with their axis.",
+    ),
     Turn(
         "weights-of-the-self-attention",
         "result",
@@ -677,8 +987,10 @@ def decoder_block(on: On) -> Any:
                 memory_mask = mask
             if on("memory-mask-inverted") and memory_mask is not None:
                 memory_mask = ~memory_mask
-            if on("memory-mask-ignored"):
+            if self.faulty("memory-mask-ignored"):
                 memory_mask = None
+            if on("mask-asked-for-its-truth") and mask is not None:
+                bool(mask)
             if on("causal-cross-attention"):
                 memory_mask = _both(memory_mask, _triangle(x, memory))
             if on("causal-mask-of-the-target-on-the-source"):
@@ -688,6 +1000,8 @@ def decoder_block(on: On) -> Any:
                 first, second = second, first
             if on("one-attention-for-both"):
                 second = first
+            if on("cross-attention-for-both"):
+                first = second
             kept: list[Any] = [None, None]
 
             def attend(y: Any) -> Any:
@@ -695,7 +1009,12 @@ def decoder_block(on: On) -> Any:
                 allowed = None if source is memory else self.allowed(y, mask)
                 if on("keys-and-values-not-normalised"):
                     source = x
-                found = first(y, source, source, allowed)
+                found = first(
+                    x if on("raw-queries-in-self-attention") else y,
+                    source,
+                    x if on("raw-values-in-self-attention") else source,
+                    allowed,
+                )
                 kept[0] = found[1]
                 return found if on("tuple-not-unpacked") else found[0]
 
@@ -713,19 +1032,42 @@ def decoder_block(on: On) -> Any:
                     value = y
                 if on("keys-from-decoder"):
                     key = y
+                if on("raw-queries-in-cross-attention"):
+                    query = x
+                if on("masked-cross-attention-to-the-target"):
+                    output, kept[1] = second(y, y, y, self.allowed(y, mask))
+                    return output
                 output, kept[1] = second(query, key, value, memory_mask)
                 return output
 
             steps = self.steps(attend, look)
-            if on("sublayers-in-parallel"):
+            if on("attentions-in-parallel") and self.norm_first:
+                x = x + sum(self.residual(x, *step) - x for step in steps[:2])
+                x = self.residual(x, *steps[2])
+            elif on("sublayers-in-parallel"):
                 x = x + sum(self.residual(x, *step) - x for step in steps)
             else:
                 for sublayer, norm, name in steps:
                     x = self.residual(x, sublayer, norm, name, start)
             if on("extra-norm-at-the-end") and self.norm_first:
                 x = self.norm_3(x)
+            x = x + start if on("input-added-again") else x
             weights = kept[0 if on("weights-of-the-self-attention") else 1]
+            if on("weights-from-the-block's-input") or on("weights-from-the-result"):
+                asking = x if on("weights-from-the-result") else start
+                weights = second(asking, memory, memory, memory_mask)[1]
+            if on("both-weights-in-a-pair"):
+                return x, tuple(kept)
+            if on("three-results"):
+                return x, *kept
+            if on("weights-of-one-head"):
+                weights = weights[:, 0]
             return _returned(on, x, weights)
+
+        def faulty(self, name: str) -> bool:
+            """Tell whether something is wrong in the order that is asked for."""
+            order = "pre" if self.norm_first else "post"
+            return on(name) or (name in _FAULTS and on(f"{name}-in-{order}-norm"))
 
         def allowed(self, y: Any, mask: Mask) -> Mask:
             causal = causal_mask(y.shape[-2]).to(y.device)
@@ -737,11 +1079,24 @@ def decoder_block(on: On) -> Any:
                 causal = ~causal
             if on("causal-mask-not-boolean"):
                 causal = causal.float()
-            if on("no-causal-mask"):
+            if self.faulty("no-causal-mask"):
                 return mask
+            if on("sees-the-next-word"):
+                causal = torch.ones_like(causal).tril(1)
+            if on("mask-required"):
+                return causal & cast(torch.Tensor, mask)
             if mask is None or on("target-mask-ignored"):
                 return causal
             if on("mask-replaces-causal-mask"):
+                return mask
+            if on("target-mask-inverted"):
+                return causal & ~mask
+            if on("target-mask-on-rows"):
+                return causal & mask.mT
+            if on("itself-always-open"):
+                return causal & mask | torch.eye(y.shape[-2], dtype=torch.bool)
+            if on("target-mask-overwritten") and mask.shape[-2:] == causal.shape:
+                mask &= causal
                 return mask
             return causal | mask if on("or-instead-of-and") else causal & mask
 
@@ -754,7 +1109,7 @@ def decoder_block(on: On) -> Any:
                 steps = [steps[1], steps[0], steps[2]]
             if on("feed-forward-before-cross-attention"):
                 steps = [steps[0], steps[2], steps[1]]
-            return steps
+            return [step for step in steps for _ in range(2 if on(f"{step[2]}-twice") else 1)]
 
         def residual(self, x: Any, sublayer: Any, norm: Any, name: str, start: Any = None) -> Any:
             norm_first = self.norm_first
@@ -764,11 +1119,14 @@ def decoder_block(on: On) -> Any:
                 norm_first = not norm_first
             if on("norm-of-the-sublayer-only"):
                 return x + norm(sublayer(x))
+            norm = _unit if on("own-norms") else norm
             seen = norm(x) if norm_first else x
             found = sublayer(seen)
+            if on("dropout-everywhere") or on(f"dropout-on-{name}"):
+                found = F.dropout(found, 0.1)
             if on(f"no-{name}"):
                 return x
-            if on("no-residual") or on(f"no-residual-around-{name}"):
+            if on("no-residual") or self.faulty(f"no-residual-around-{name}"):
                 total = found
             elif on("residual-adds-the-normalised-input"):
                 total = seen + found
@@ -1074,6 +1432,159 @@ class WordByWord(DecoderBlock):
         "result",
         "You return the states alone. The weights of every block's cross-attention are asked for too.",
     ),
+    Turn(
+        "first-block-only",
+        ALONE,
+        "Your states go through the first block only. Look at where your loop returns, and what it "
+        "carries from one block to the next.",
+    ),
+    Turn(
+        "last-block-repeated",
+        ALONE,
+        "Your states go through the last block again and again. Every block of the stack has weights of"
+        " its own and is used once.",
+    ),
+    Turn(
+        "stack-run-twice",
+        ALONE,
+        "Your states go through the whole stack twice. Every block is used once.",
+    ),
+    Turn(
+        "first-block-twice",
+        ALONE,
+        "Your states go through the first block twice: once before the loop and once in it. Every block"
+        " is used once.",
+    ),
+    Turn(
+        "residual-around-the-stack",
+        ALONE,
+        "You add the stack's input to its result. The blocks have their residual paths inside; nothing "
+        "goes around the whole stack.",
+    ),
+    Turn(
+        "blocks-averaged",
+        ALONE,
+        "You average the states of the blocks. They form a chain: each gets what the one before it "
+        "gave, and the last states count.",
+    ),
+    Turn(
+        "own-final-norm",
+        ALONE,
+        "You end with a layer norm of your own, without its gain and bias or where there should be "
+        "none. Use self.norm: it is already the right thing for both norm orders.",
+    ),
+    Turn(
+        "norm-of-last-block",
+        ALONE,
+        "You end with a norm of the last block. The stack has a norm of its own.",
+    ),
+    Turn(
+        "norm-twice",
+        ALONE,
+        "You use the final norm twice at the end. Once is enough: its gain and bias would be applied "
+        "two times.",
+    ),
+    Turn(
+        "norm-in-post-norm-too",
+        ALONE,
+        "You end with a norm in the post-norm case too. There every block ends with a norm already; "
+        "self.norm is the right thing for both cases.",
+    ),
+    Turn(
+        "norm-before-and-after",
+        ALONE,
+        "You normalise before the first block as well as after the last. The blocks normalise what they"
+        " need themselves.",
+    ),
+    Turn(
+        "memory-normalised-again-and-again",
+        ALONE,
+        "You normalise the memory after every block. All blocks look at the same memory, as it came.",
+    ),
+    Turn(
+        "memory-ignored",
+        ALONE,
+        "Your blocks look at their own states where the memory should be. All of them look at the same "
+        "memory, that of the encoder.",
+    ),
+    Turn(
+        "target-mask-for-the-first-block-only",
+        ALONE,
+        "Only the first block gets the mask of the target. Padding that is hidden once leaks in again "
+        "in the next block: all of them need it.",
+    ),
+    Turn(
+        "memory-mask-for-the-first-block-only",
+        ALONE,
+        "Only the first block gets the mask of the source. Padding that is hidden once leaks in again "
+        "in the next block: all of them need it.",
+    ),
+    Turn(
+        "masks-for-the-last-block-only",
+        ALONE,
+        "Only the last block gets the masks. By then the earlier blocks have let padding in: all of "
+        "them need them.",
+    ),
+    Turn(
+        "target-mask-inverted",
+        ALONE,
+        "You turn the mask of the target round. True means that a place may be looked at: hand it on as"
+        " it is.",
+    ),
+    Turn(
+        "memory-mask-inverted",
+        ALONE,
+        "You turn the mask of the source round. True means that a place may be looked at: hand it on as"
+        " it is.",
+    ),
+    Turn(
+        "detached-after-every-block",
+        ALONE,
+        "The values are right, but no gradient comes back through the blocks. Look for detach, .data or"
+        " no_grad in your loop.",
+    ),
+    Turn(
+        "last-weights-with-an-axis",
+        ALONE,
+        "You return the weights of the last block, with an axis of one for the layers. Those of every "
+        "block are asked for: collect them in the loop.",
+    ),
+    Turn(
+        "first-weights-with-an-axis",
+        ALONE,
+        "You return the weights of the first block, with an axis of one for the layers. Those of every "
+        "block are asked for: collect them in the loop.",
+    ),
+    Turn(
+        "weights-averaged-over-heads",
+        ALONE,
+        "The weights come back averaged over the heads. Each head looks somewhere else, and the axis of"
+        " the heads belongs to the result.",
+    ),
+    Turn(
+        "weights-of-the-first-block-repeated",
+        ALONE,
+        "You return the weights of the first block once for every layer. Each block has weights of its "
+        "own: collect them in the loop.",
+    ),
+    Turn(
+        "layers-reshaped-not-moved",
+        ALONE,
+        "Your weights have the right shape but the wrong order: reshape or view keeps the numbers in "
+        "their row, it does not exchange axes. Stack along the axis where the layers should be.",
+    ),
+    Turn(
+        "weights-forgotten",
+        ALONE,
+        "Where the weights should be you return None. Every block gives its weights beside the states: "
+        "collect them.",
+    ),
+    Turn(
+        "dropout-on-result",
+        ALONE,
+        "You drop some numbers of the result at random. Dropout is not asked for here: the same input "
+        "should give the same result.",
+    ),
 )
 def decoder(on: On) -> Any:
     class Stack(Decoder):
@@ -1089,12 +1600,24 @@ def decoder(on: On) -> Any:
                 memory_mask = None
             if on("masks-exchanged"):
                 mask, memory_mask = memory_mask, mask
-            if on("norm-before-the-blocks"):
+            if on("target-mask-inverted") and mask is not None:
+                mask = ~mask
+            if on("memory-mask-inverted") and memory_mask is not None:
+                memory_mask = ~memory_mask
+            masks = mask, memory_mask
+            if on("masks-for-the-last-block-only"):
+                mask = memory_mask = None
+            if on("norm-before-the-blocks") or on("norm-before-and-after"):
                 x = self.norm(x)
             if on("states-and-memory-exchanged"):
                 x, memory = memory, x
-            collected = []
+            collected: list[Any] = []
+            passed: list[Any] = []
             for block in self.layers():
+                if on("masks-for-the-last-block-only") and len(collected) == len(self.blocks) - 1:
+                    mask, memory_mask = masks
+                if on("memory-ignored"):
+                    memory, memory_mask = x, None
                 given = start if on("states-not-carried") else x
                 if on("norm-before-every-block"):
                     given = self.norm(given)
@@ -1111,12 +1634,37 @@ def decoder(on: On) -> Any:
                     memory, memory_mask = x, None
                 if on("masks-for-the-first-block-only"):
                     mask = memory_mask = None
+                if on("target-mask-for-the-first-block-only"):
+                    mask = None
+                if on("memory-mask-for-the-first-block-only"):
+                    memory_mask = None
+                if on("memory-normalised-again-and-again"):
+                    memory = self.norm(memory)
+                if on("detached-after-every-block"):
+                    x = x.detach()
+                passed.append(x)
                 if on("detached-between-blocks") and len(collected) < len(self.blocks):
                     x = x.detach()
-            if not (
+            if on("residual-around-the-stack"):
+                x = x + start
+            if on("blocks-averaged"):
+                x = torch.stack(passed).mean(dim=0)
+            if on("norm-twice"):
+                x = self.norm(x)
+            if on("norm-of-last-block"):
+                x = list(self.blocks)[-1].get_submodule("norm_3")(x)
+            elif on("own-final-norm"):
+                x = _unit(x)
+            elif not (
                 on("no-final-norm") or on("norm-after-every-block") or on("norm-before-the-blocks")
             ):
                 x = self.norm(x)
+            if on("norm-in-post-norm-too") and isinstance(self.norm, nn.Identity):
+                x = _unit(x)
+            if on("dropout-on-result"):
+                x = F.dropout(x, 0.1)
+            if on("weights-forgotten"):
+                return x, None
             stacked = self.stack(collected)
             if on("weights-detached"):
                 stacked = stacked.detach() if isinstance(stacked, torch.Tensor) else stacked
@@ -1128,6 +1676,14 @@ def decoder(on: On) -> Any:
             blocks = list(self.blocks)
             if on("first-block-repeated"):
                 return [blocks[0] for _ in blocks]
+            if on("last-block-repeated"):
+                return [blocks[-1] for _ in blocks]
+            if on("first-block-only"):
+                return blocks[:1]
+            if on("first-block-twice"):
+                return [*blocks[:1], *blocks]
+            if on("stack-run-twice"):
+                return [*blocks, *blocks]
             if on("blocks-in-reverse"):
                 return blocks[::-1]
             if on("last-block-skipped"):
@@ -1137,6 +1693,21 @@ def decoder(on: On) -> Any:
         def stack(self, collected: list[Any]) -> Any:
             if on("weights-of-the-last-block-only"):
                 return collected[-1]
+            if on("first-block-twice"):
+                collected = collected[1:]
+            if on("stack-run-twice"):
+                collected = collected[len(self.blocks) :]
+            if on("last-weights-with-an-axis"):
+                return collected[-1][:, None]
+            if on("first-weights-with-an-axis"):
+                return collected[0][:, None]
+            if on("weights-averaged-over-heads"):
+                return torch.stack(collected, dim=1).mean(dim=2)
+            if on("weights-of-the-first-block-repeated"):
+                collected = [collected[0] for _ in collected]
+            if on("layers-reshaped-not-moved"):
+                layers = torch.stack(collected)
+                return layers.reshape(layers.shape[1], layers.shape[0], *layers.shape[2:])
             if on("layers-joined-with-heads"):
                 return torch.cat(collected, dim=1)
             if on("layers-joined-with-batch"):
@@ -1195,6 +1766,47 @@ class Recursive(Decoder):
 
         x, weights = go(x, list(self.blocks))
         return self.norm(x), torch.stack(weights).transpose(0, 1)
+
+
+# What can go wrong where embeddings get their positions, on either side.
+_PLACED = {
+    "positions-twice": "The {0} gets its positions twice. They are added once: add_positions does it.",
+    "positions-from-one": (
+        "Positions of the {0} start at the second row of the table. The first word has position 0."
+    ),
+    "_last-positions-in": (
+        "You take the last rows of the table for the {0}. The first word has position 0: it is the "
+        "first rows that are used."
+    ),
+    "positions-over-the-batch": (
+        "You give every sentence of the {0} one position and all its words the same. Positions count "
+        "words, along the sequence."
+    ),
+    "scaled-after-positions": (
+        "You add positions to the {0} and scale the sum. Only the embeddings are scaled: add_positions "
+        "does it in the right order."
+    ),
+    "divided-by-the-root": (
+        "You divide the embeddings of the {0} by the root of d_model. They are small already: they are "
+        "multiplied by it."
+    ),
+    "zeroed-at-padding": (
+        "You set the embeddings of padding in the {0} to zero. The mask hides padding from those who "
+        "look; what stands in its own place is left as it is."
+    ),
+    "normalised": (
+        "You normalise the embeddings of the {0}. The blocks bring their own norms: only scaling and "
+        "positions come before them."
+    ),
+    "_dropout-on": (
+        "You drop some numbers of the {0} at random. Dropout is not asked for here: the same input "
+        "should give the same result."
+    ),
+    "positions-detached": (
+        "The embeddings of the {0} get no gradient. Look for detach, .data or no_grad where positions "
+        "are added."
+    ),
+}
 
 
 @space(
@@ -1488,6 +2100,102 @@ class Recursive(Decoder):
         "You return the weights of one layer. `decode` gives those of all layers, as the decoder "
         "gave them.",
     ),
+    *(
+        Turn(f"{side}-{name}" if name[0] != "_" else f"{name[1:]}-{side}", ALONE, message.format(side))
+        for side in ("source", "target")
+        for name, message in _PLACED.items()
+        if side == "source" or name != "positions-from-one"  # for the target that is an offset
+    ),
+    Turn(
+        "embedding-as-output-layer",
+        ALONE,
+        "You put the embedding itself in the place of the output layer. An embedding looks up rows by "
+        "token; the output layer multiplies by the same matrix. Share the matrix, not the module.",
+    ),
+    Turn(
+        "encode-returns-no-mask",
+        ALONE,
+        "`encode` returns None where the mask should be. The decoder needs it to leave the source's "
+        "padding alone.",
+    ),
+    Turn(
+        "returned-mask-inverted",
+        ALONE,
+        "The memory is right, but the mask that `encode` returns is turned round. True means that a "
+        "word may be looked at, here as in the encoder.",
+    ),
+    Turn(
+        "memory-zeroed-at-padding",
+        ALONE,
+        "You set the memory to zero where the source has padding. The mask hides padding from those who"
+        " look; what stands in its own place does not matter and is left as it is.",
+    ),
+    Turn(
+        "logits-zeroed-at-padding",
+        ALONE,
+        "You set the logits to zero where the target has padding. The mask hides padding as a key; what"
+        " is predicted in its own place does not matter and is left to the loss.",
+    ),
+    Turn(
+        "source-encoded-twice",
+        ALONE,
+        "The source goes through the encoder twice. It is read once: the encoder is a whole stack "
+        "already.",
+    ),
+    Turn(
+        "target-shifted-again",
+        ALONE,
+        "You shift the target to the right inside the model. That is done before the model sees it: "
+        "decode takes the target as it comes.",
+    ),
+    Turn(
+        "last-target-token-dropped",
+        ALONE,
+        "You drop the last target token inside the model. That is done before the model sees it: decode"
+        " takes the target as it comes.",
+    ),
+    Turn(
+        "memory-turned-round",
+        ALONE,
+        "You turn the memory round before the decoder looks at it. Memory and mask belong together "
+        "place by place: hand it on as it is.",
+    ),
+    Turn(
+        "logits-normalised",
+        ALONE,
+        "You normalise the states once more before the output layer. The decoder ends with a norm "
+        "already where one is needed.",
+    ),
+    Turn(
+        "dropout-on-logits",
+        ALONE,
+        "You drop some numbers at random. Dropout is not asked for here: the same input should give the"
+        " same result.",
+    ),
+    Turn(
+        "weights-averaged-over-heads",
+        ALONE,
+        "The weights come back averaged over the heads. `decode` gives those of all layers and heads, "
+        "as the decoder gave them.",
+    ),
+    Turn(
+        "weights-averaged-over-all",
+        ALONE,
+        "The weights come back averaged over layers and heads. `decode` gives those of all layers and "
+        "heads, as the decoder gave them.",
+    ),
+    Turn(
+        "decode-forgets-the-weights",
+        ALONE,
+        "`decode` returns None where the weights should be. The decoder gives them beside its states: "
+        "pass them on.",
+    ),
+    Turn(
+        "causal-mask-on-the-source",
+        ALONE,
+        "In decode you hide from target word t the source words after t. The source is known from start"
+        " to end: only its padding is hidden.",
+    ),
     Turn(
         "decode-returns-logits-only",
         "output",
@@ -1513,6 +2221,8 @@ def transformer(on: On) -> Any:
                 self.output.weight = nn.Parameter(table.detach())
             if on("tied-to-a-wrong-matrix"):
                 self.output.weight = self.source_embedding.weight
+            if on("embedding-as-output-layer"):
+                self._modules["output"] = self.target_embedding
 
         def encode(self, source: Any) -> Any:
             pad = 0 if on("pad-is-always-zero") else self.pad_id
@@ -1524,7 +2234,7 @@ def transformer(on: On) -> Any:
                 embedding = self.target_embedding
             embedded = embedding(source)
             if not on("source-embedding-alone"):
-                embedded = self.placed("source", embedded, self.positions)
+                embedded = self.placed("source", embedded, self.positions, source)
             seen: Mask = mask
             if on("source-mask-not-in-encoder"):
                 seen = None
@@ -1533,6 +2243,14 @@ def transformer(on: On) -> Any:
             if on("causal-encoder"):
                 seen = mask & _triangle(embedded, embedded)
             memory = embedded if on("source-not-encoded") else self.encoder(embedded, seen)
+            if on("source-encoded-twice"):
+                memory = self.encoder(memory, seen)
+            if on("memory-zeroed-at-padding"):
+                memory = memory * mask[:, 0, 0, :, None]
+            if on("encode-returns-no-mask"):
+                return memory, None
+            if on("returned-mask-inverted"):
+                mask = ~mask
             if on("encoder-without-gradient"):
                 memory = memory.detach()
             if on("mask-of-two-axes"):
@@ -1542,6 +2260,14 @@ def transformer(on: On) -> Any:
             return (mask, memory) if on("encode-returns-mask-first") else (memory, mask)
 
         def decode(self, target: Any, memory: Any, memory_mask: Mask = None, offset: int = 0) -> Any:
+            if on("target-shifted-again"):
+                target = torch.cat([torch.ones_like(target[:, :1]), target[:, :-1]], dim=1)
+            if on("last-target-token-dropped"):
+                target = target[:, :-1]
+            if on("memory-turned-round"):
+                memory = memory.flip(1)
+            if on("causal-mask-on-the-source"):
+                memory_mask = _both(memory_mask, _triangle(target[..., None], memory))
             pad = 0 if on("target-pad-is-always-zero") else self.pad_id
             mask: Mask = padding_mask(target, pad)
             if on("target-mask-inverted"):
@@ -1571,13 +2297,37 @@ def transformer(on: On) -> Any:
                 embedding = self.source_embedding
             embedded = embedding(target)
             if not on("target-embedding-alone"):
-                embedded = self.placed("target", embedded, self.positions[offset:])
+                embedded = self.placed("target", embedded, self.positions[offset:], target)
             states, weights = self.decoder(embedded, memory, mask, memory_mask)
+            if on("logits-normalised"):
+                states = _unit(states)
+            if on("logits-zeroed-at-padding"):
+                return self.output(states) * (target != self.pad_id)[..., None], weights
             return self.results(states, weights)
 
-        def placed(self, side: str, embedded: Any, positions: Any) -> Any:
+        def placed(self, side: str, embedded: Any, positions: Any, tokens: Any) -> Any:
             """Scale the embeddings of one side and add its positions."""
             length, d_model = embedded.shape[-2:]
+            if on(f"{side}-positions-twice"):
+                return add_positions(embedded, positions) + positions[:length]
+            if side == "source" and on("source-positions-from-one"):
+                return add_positions(embedded, positions[1:])
+            if on(f"last-positions-in-{side}"):
+                return add_positions(embedded, positions[-length:])
+            if on(f"{side}-positions-over-the-batch"):
+                return embedded * math.sqrt(d_model) + positions[: len(embedded), None]
+            if on(f"{side}-scaled-after-positions"):
+                return (embedded + positions[:length]) * math.sqrt(d_model)
+            if on(f"{side}-divided-by-the-root"):
+                return embedded / math.sqrt(d_model) + positions[:length]
+            if on(f"{side}-zeroed-at-padding"):
+                return add_positions(embedded, positions) * (tokens != self.pad_id)[..., None]
+            if on(f"{side}-normalised"):
+                return _unit(add_positions(embedded, positions))
+            if on(f"dropout-on-{side}"):
+                return F.dropout(add_positions(embedded, positions), 0.1)
+            if on(f"{side}-positions-detached"):
+                return add_positions(embedded.detach(), positions)
             if on(f"no-positions-in-{side}"):
                 return embedded * math.sqrt(d_model)
             if on(f"{side}-not-scaled"):
@@ -1608,6 +2358,14 @@ def transformer(on: On) -> Any:
                 weights = weights[:, -1]
             if on("weights-averaged-over-layers"):
                 weights = weights.mean(dim=1)
+            if on("weights-averaged-over-heads"):
+                weights = weights.mean(dim=2)
+            if on("weights-averaged-over-all"):
+                weights = weights.mean(dim=(1, 2))
+            if on("dropout-on-logits"):
+                logits = F.dropout(logits, 0.1)
+            if on("decode-forgets-the-weights"):
+                return logits, None
             if on("decode-returns-logits-only"):
                 return logits
             return (weights, logits) if on("decode-returns-weights-first") else (logits, weights)
@@ -1826,6 +2584,98 @@ class CausalMaskTwice(Transformer):
         "type",
         "You return a dictionary. A set of pairs (source, target) is asked for.",
     ),
+    Turn(
+        "set-of-sources",
+        ALONE,
+        "You return the set of source words that are looked at, but no pairs. A link names both words: "
+        "(source, target).",
+    ),
+    Turn(
+        "pairs-without-order",
+        ALONE,
+        "Your links are sets of two numbers. A link is a pair with an order: (source, target), as a "
+        "tuple.",
+    ),
+    Turn(
+        "links-as-text",
+        ALONE,
+        "Your links are text. A link is a pair of plain integers: (source, target).",
+    ),
+    Turn(
+        "second-axis-averaged",
+        ALONE,
+        "You average over one axis only and count on through all that is left, so target words have "
+        "numbers that do not exist. All axes before (query, key) are averaged.",
+    ),
+    Turn(
+        "heads-not-averaged",
+        ALONE,
+        "Nothing is averaged: you count on through the rows of all heads as if they were more target "
+        "words. The weights are averaged over all axes before (query, key) first.",
+    ),
+    Turn(
+        "only-without-leading-axes",
+        ALONE,
+        "Your code works only for weights without heads and layers. Average over all axes before "
+        "(query, key) first.",
+    ),
+    Turn(
+        "axes-reread",
+        ALONE,
+        "You bring the axes into the wrong order with reshape or view, so numbers of different words "
+        "are mixed. Query and key are the last two axes and stay there.",
+    ),
+    Turn(
+        "query-for-key",
+        ALONE,
+        "You look for the largest weight along the queries but count the results as target words. For "
+        "every query the largest weight is looked for along the keys, the last axis.",
+    ),
+    Turn(
+        "columns-normalised",
+        ALONE,
+        "You divide the weights of each source word by their sum before you compare. The weights of a "
+        "target word are compared as they are.",
+    ),
+    Turn(
+        "equal-weights-all-linked",
+        ALONE,
+        "Where several source words share the largest weight you link them all. Every target word gets "
+        "exactly one link.",
+    ),
+    Turn(
+        "best-link-only",
+        ALONE,
+        "You look for the largest weight of the whole matrix and link that alone. Every target word "
+        "gets a link of its own.",
+    ),
+    Turn(
+        "last-target-word-left-out",
+        ALONE,
+        "The last target word has no link. Every target word gets exactly one.",
+    ),
+    Turn(
+        "first-target-word-left-out",
+        ALONE,
+        "The first target word has no link. Every target word gets exactly one.",
+    ),
+    Turn(
+        "word-by-word",
+        ALONE,
+        "You link every target word to the source word in the same place. Words move in translation: "
+        "the weights say where each was looked for.",
+    ),
+    Turn(
+        "second-largest",
+        ALONE,
+        "You link to the source word with the second largest weight. It is the largest that counts.",
+    ),
+    Turn(
+        "two-links-each",
+        ALONE,
+        "You link every target word to two source words. Each gets exactly one link: to the word with "
+        "the largest weight.",
+    ),
 )
 def alignment_from_attention(on: On) -> Any:
     def block(weights: Any) -> Any:
@@ -1863,6 +2713,12 @@ def _averaged(on: On, weights: Any) -> list[Any]:
         return [F.one_hot(stacked.argmax(dim=-1), weights.shape[-1]).sum(dim=0)]
     if on("heads-multiplied"):
         return [stacked.double().prod(dim=0)]
+    if on("second-axis-averaged"):
+        return [weights.mean(dim=1)]
+    if on("heads-not-averaged") or on("only-without-leading-axes"):
+        return [weights]
+    if on("axes-reread"):
+        return [weights.reshape(*weights.shape[-2:], -1).mean(dim=-1)]
     return [stacked.mean(dim=0)]
 
 
@@ -1870,10 +2726,36 @@ def _links(on: On, matrices: list[Any]) -> list[tuple[int, int]]:
     """List pairs (source, target), or what a learner may take for them."""
     links: list[tuple[int, int]] = []
     for mean in matrices:
-        forward = [(int(s), t) for t, s in enumerate(mean.argmax(dim=-1))]
+        best = mean.argmax(dim=-1)
+        if on("second-axis-averaged") or on("heads-not-averaged"):
+            best = best.flatten()
+        forward = [(s, t) for t, s in enumerate(best.tolist())]
+        if mean.ndim != 2:
+            return forward
         backward = [(s, t) for s, t in enumerate(mean.argmax(dim=-2).tolist())]
         if on("largest-query-for-every-key"):
             forward = backward
+        if on("query-for-key"):
+            forward = [(s, t) for t, s in enumerate(mean.argmax(dim=-2).tolist())]
+        if on("columns-normalised"):
+            shares = mean / mean.sum(dim=0)
+            forward = [(s, t) for t, s in enumerate(shares.argmax(dim=-1).tolist())]
+        if on("equal-weights-all-linked"):
+            top = mean == mean.amax(dim=-1, keepdim=True)
+            forward = [(s, t) for t, s in top.nonzero().tolist()]
+        if on("best-link-only"):
+            place = int(mean.argmax())
+            forward = [(place % mean.shape[-1], place // mean.shape[-1])]
+        if on("last-target-word-left-out"):
+            forward = forward[:-1]
+        if on("first-target-word-left-out"):
+            forward = forward[1:]
+        if on("word-by-word"):
+            forward = [(t, t) for t in range(len(mean))]
+        if on("second-largest") or on("two-links-each"):
+            order = mean.argsort(dim=-1, descending=True).tolist()
+            ranks = slice(1, 2) if on("second-largest") else slice(0, 2)
+            forward = [(s, t) for t, row in enumerate(order) for s in row[ranks]]
         if on("smallest-weight"):
             forward = [(s, t) for t, s in enumerate(mean.argmin(dim=-1).tolist())]
         if on("threshold"):
@@ -1903,6 +2785,12 @@ def _typed(on: On, links: list[tuple[int, int]]) -> Any:
         return torch.tensor([s for s, _ in links])
     if on("sources-only"):
         return [s for s, _ in links]
+    if on("set-of-sources"):
+        return {s for s, _ in links}
+    if on("pairs-without-order"):
+        return {frozenset(link) for link in links}
+    if on("links-as-text"):
+        return {f"{s}-{t}" for s, t in links}
     return {t: s for s, t in links} if on("as-a-dictionary") else set(links)
 
 
@@ -1932,6 +2820,10 @@ def with_numpy(weights: Any) -> Any:
     array = weights.detach().cpu().numpy()
     mean = array.mean(axis=tuple(range(array.ndim - 2)))
     return frozenset((int(s), t) for t, s in enumerate(mean.argmax(axis=1)))
+
+
+# Numbers that are added to a total so that it is never zero.
+_ADDED = (1e-9, 1e-8, 1e-6, 1e-3, 1)
 
 
 @space(
@@ -2096,6 +2988,44 @@ def with_numpy(weights: Any) -> Any:
         "comparison would start from a changed gold alignment.",
     ),
     Turn(
+        "links-turned-round",
+        ALONE,
+        "You turn the predicted links round before you compare them. They say (source, target) like the"
+        " gold ones: compare them as they are.",
+    ),
+    Turn(
+        "sources-compared-only",
+        ALONE,
+        "You compare the source words of the links and forget the target words. A link is right when "
+        "both agree.",
+    ),
+    *(
+        Turn(
+            f"{number:g}-added-to-the-total",
+            ALONE,
+            f"You add {number:g} to what you divide by. Then a perfect alignment has an error, and "
+            "nothing at all is wrong from start to end: take care of the empty case apart.",
+        )
+        for number in _ADDED
+    ),
+    Turn(
+        "only-possible-counts-half",
+        ALONE,
+        "You count a link that is only possible as a half. Count each predicted link once if it is sure"
+        " and once if it is possible, and every sure link is possible.",
+    ),
+    Turn(
+        "total-of-merely-possible",
+        ALONE,
+        "You divide by the number of predicted and of possible links. It is the sure links that must "
+        "be found: divide by the number of predicted and of sure links.",
+    ),
+    Turn(
+        "as-a-tensor",
+        ALONE,
+        "You return a tensor. A plain number is asked for.",
+    ),
+    Turn(
         "direction-of-links-ignored",
         "links",
         "You take (1, 0) and (0, 1) for the same link. The first number is a source word and the "
@@ -2103,12 +3033,18 @@ def with_numpy(weights: Any) -> Any:
     ),
 )
 def alignment_error_rate(on: On) -> Any:
-    def block(predicted: Any, sure: Any, possible: Any) -> float:
+    def block(predicted: Any, sure: Any, possible: Any) -> Any:
         if on("sets-changed-in-place"):
             possible |= sure
         if on("direction-of-links-ignored"):
             predicted, sure, possible = (
                 {tuple(sorted(link)) for link in links} for links in (predicted, sure, possible)
+            )
+        if on("links-turned-round"):
+            predicted = {link[::-1] for link in predicted}
+        if on("sources-compared-only"):
+            predicted, sure, possible = (
+                {source for source, _ in links} for links in (predicted, sure, possible)
             )
         if on("sure-and-possible-exchanged"):
             sure, possible = possible, sure
@@ -2118,7 +3054,8 @@ def alignment_error_rate(on: On) -> Any:
             return 0.0
         if on("one-empty-set-is-all-wrong") and bool(predicted) != bool(sure):
             return 1.0
-        found, fine = len(predicted & sure), len(predicted & (sure | possible))
+        found: float = len(predicted & sure)
+        fine: float = len(predicted & (sure | possible))
         if on("union-instead-of-intersection"):
             found, fine = len(predicted | sure), len(predicted | sure | possible)
         if on("sure-counted-once-only"):
@@ -2131,10 +3068,20 @@ def alignment_error_rate(on: On) -> Any:
             fine = len(predicted & (possible - sure))
         if on("sure-ignored"):
             found = fine
+        if on("only-possible-counts-half"):
+            fine = (fine - found) / 2
         total = len(predicted) + len(sure)
+        if on("total-of-merely-possible"):
+            total = len(predicted) + len(possible)
+            return 1 - (found + fine) / total if total else 0.0
+        for number in _ADDED:
+            if on(f"{number:g}-added-to-the-total"):
+                return 1 - (found + fine) / (total + number)
         if total == 0 and not on("empty-divides-by-zero"):
             return 1.0 if on("empty-is-all-wrong") else 0.0
         score = _score(on, predicted, sure, possible, found, fine)
+        if on("as-a-tensor"):
+            return torch.tensor(1 - score)
         if on("rate-of-what-is-right"):
             return score
         if on("percent"):
@@ -2144,7 +3091,7 @@ def alignment_error_rate(on: On) -> Any:
     return block
 
 
-def _score(on: On, predicted: Any, sure: Any, possible: Any, found: int, fine: int) -> float:
+def _score(on: On, predicted: Any, sure: Any, possible: Any, found: float, fine: float) -> float:
     """Give the share that is right; where a learner's formula would divide by zero, so does this."""
     if on("parentheses-missing"):
         return found - fine / (len(predicted) + len(sure))
