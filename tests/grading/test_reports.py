@@ -182,8 +182,29 @@ def begun(tmp_path: Path) -> Iterator[Gradebook]:
 def test_the_next_step_is_what_is_begun(begun: Gradebook) -> None:
     text = feedback(begun.folder, "student-01").read_text(encoding="utf-8")
     assert "Next step:</b> exercise 3.2" in text
-    assert "of 6 for what is begun" not in text
+    assert "what is begun is worth 12" in text
     assert "Not started: 1, for 2 points" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "said"),
+    [
+        ("wrong", "upper-triangle", "stands below"),
+        ("error", "exception", "stands below"),
+        ("wrong", "relation", "A question to start with"),
+    ],
+)
+def test_a_question_comes_with_the_next_step_where_the_mistake_has_no_name(
+    tmp_path: Path, status: str, name: str, said: str
+) -> None:
+    book = Gradebook(tmp_path / "grades")
+    one = Submission("student-01", {})
+    book.receive([one], [])
+    diagnosis = {"name": name, "message": "It went wrong."}
+    book.enter(one, [(a_grade("student-01", "6.1", 0, status=status, diagnosis=diagnosis), "key")])
+    reports.write(book.folder, book)
+    book.close()
+    assert said in feedback(book.folder, "student-01").read_text(encoding="utf-8")
 
 
 def test_the_class_is_seen_by_what_somebody_has_begun(begun: Gradebook) -> None:

@@ -225,7 +225,7 @@ def _hint(row: dict[str, Any]) -> str:
     """Give a question to start with, where what happened does not say what to do."""
     if is_notebook(row["exercise"]):
         return ""
-    if row["diagnosis"] is not None and _is_named(row["diagnosis"]):
+    if row["kind"] == "trouble" or (row["diagnosis"] is not None and _is_named(row["diagnosis"])):
         return "What happened there, and what to look at, stands below."
     return f"A question to start with: {catalogue()[row['exercise']].hints[0]}"
 
