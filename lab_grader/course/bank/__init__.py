@@ -76,6 +76,8 @@ _SPACES: dict[str, Space] = {}
 
 def space(exercise: str, *turns: Turn) -> Callable[[Callable[[On], Any]], Callable[[On], Any]]:
     """Declare the wrong turns of an exercise."""
+    names = [turn.name for turn in turns]
+    assert len(names) == len(set(names)), f"{exercise} has a turn twice"
 
     def register(build: Callable[[On], Any]) -> Callable[[On], Any]:
         _SPACES[exercise] = Space(exercise, turns, build)
@@ -100,6 +102,7 @@ def wrong(exercise: str, name: str, message: str) -> Callable[[Any], Any]:
 
     def register(block: Any) -> Any:
         known = _SPACES[exercise]
+        assert name not in {turn.name for turn in known.turns}, f"{exercise} has two turns {name}"
         turns = (*known.turns, Turn(name, ALONE, message))
         _SPACES[exercise] = replace(known, turns=turns, wrong=known.wrong | {name: block})
         return block

@@ -2809,7 +2809,7 @@ def pre_again(x: Any, sublayer: Any, norm: Any) -> Any:
 
 @wrong(
     "5.4",
-    "sublayer-never-called",
+    "only-the-norm",
     "You only normalise: the sublayer is never called, and the raw input is lost. Normalise what the "
     "sublayer sees, and add its result to the raw input.",
 )

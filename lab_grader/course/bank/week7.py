@@ -3192,7 +3192,7 @@ class Triangle(DecoderBlock):
 
 @wrong(
     "7.2",
-    "no-cross-attention",
+    "source-never-seen",
     "Your block never looks at the source: the result does not depend on the memory. Between "
     "self-attention and feed-forward the decoder asks the encoder's result.",
 )
