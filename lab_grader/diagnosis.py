@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab_grader import tape as tapes
@@ -45,21 +46,33 @@ class Diagnosis:
     exact: bool = True
 
 
+Turns = list[tuple[tuple[str, ...], Trace]]
+
+
 @dataclass(frozen=True)
 class Known:
-    """What is known of an exercise: the right trace, and that of every wrong turn and pair of them."""
+    """What is known of an exercise: the right trace, and that of every wrong turn and pair of them.
+
+    Where it takes time to find out, `later` gives more turns. It is asked only when none of the others
+    explains everything, so they must be the simpler ones.
+    """
 
     right: Trace
-    turns: list[tuple[tuple[str, ...], Trace]]
+    turns: Turns
     messages: dict[str, str]
+    later: Callable[[], Turns] = list
 
     @functools.cached_property
-    def _off(self) -> list[set[str]]:
-        """The calls in which each turn does something else than the right solution."""
-        return [
-            {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
-            for _, trace in self.turns
-        ]
+    def _first(self) -> list[tuple[tuple[str, ...], Trace, set[str]]]:
+        """Each turn, with the calls in which it does something else than the right solution."""
+        return [(names, trace, self._off(trace)) for names, trace in self.turns]
+
+    @functools.cached_property
+    def _all(self) -> list[tuple[tuple[str, ...], Trace, set[str]]]:
+        return self._first + [(names, trace, self._off(trace)) for names, trace in self.later()]
+
+    def _off(self, trace: Trace) -> set[str]:
+        return {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
 
     def recognise(self, trace: Trace) -> Diagnosis | None:
         """Find the wrong turn, or the pair of them, that did what this trace shows.
@@ -68,12 +81,18 @@ class Known:
         which either did something wrong. Where no turn reaches a half, one that explains at least half
         of what is wrong is taken: the mistake is then made in some cases only, or is not alone.
         """
-        off = {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
+        off = self._off(trace)
         if not off:
             return None
+        found = self._find(trace, off, self._first)
+        return found if found and found.exact else self._find(trace, off, self._all)
+
+    def _find(
+        self, trace: Trace, off: set[str], turns: list[tuple[tuple[str, ...], Trace, set[str]]]
+    ) -> Diagnosis | None:
         best = partly = (0.0, 0.0, 0.0, tuple[str, ...]())
         alone: dict[str, float] = {}
-        for (turn, theirs), wrong in zip(self.turns, self._off, strict=True):
+        for turn, theirs, wrong in turns:
             common = off & wrong
             if len(common) / len(off) < 0.5:
                 continue

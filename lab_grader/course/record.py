@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_grader import tape
-from lab_grader.diagnosis import Known
+from lab_grader.diagnosis import Known, Turns
 from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue, package_folder
 from lab_grader.runner import TESTS, Bench, check, load_tests
@@ -70,16 +70,23 @@ def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
     """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
     from lab_grader.course import bank
 
-    path = folder / f"{exercise.id}-{seed}-{_digest(exercise)}"
-    with _locked(folder / f"{exercise.id}.lock"):
-        if not path.exists():
-            found = bank.known(exercise.id, seed)
-            turns = [[list(names), trace] for names, trace in found.turns]
-            fresh = path.with_suffix(".new")
-            tape.save({"known": [found.right, turns, found.messages]}, fresh)
-            fresh.replace(path)
-    right, turns, messages = tape.load(path)["known"]
-    return Known(right, [(tuple(names), trace) for names, trace in turns], messages)
+    def kept(count: int) -> list[Any]:
+        path = folder / f"{exercise.id}-{count}-{seed}-{_digest(exercise)}"
+        with _locked(folder / f"{exercise.id}.lock"):
+            if not path.exists():
+                turns = [[list(names), trace] for names, trace in bank.turns(exercise.id, seed, count)]
+                fresh = path.with_suffix(".new")
+                tape.save({"known": [*bank.reference(exercise.id, seed), turns]}, fresh)
+                fresh.replace(path)
+        found: list[Any] = tape.load(path)["known"]
+        return found
+
+    def turns(kept: list[Any]) -> Turns:
+        return [(tuple(names), trace) for names, trace in kept]
+
+    right, messages, single = kept(1)
+    # Pairs take as long as all single turns do, and few classes need them.
+    return Known(right, turns(single), messages, lambda: turns(kept(2)[2]))
 
 
 def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, Recorded]:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab_grader.diagnosis import Known
+from lab_grader.diagnosis import Known, Turns
 from lab_grader.exercises import catalogue
 from lab_grader.fingerprints import Trace
 from lab_grader.runner import Bench, check, load_tests
@@ -479,11 +479,23 @@ def trace(exercise: str, block: Any, seed: int = PUBLISHED_SEED) -> tuple[bool, 
 @functools.cache
 def known(exercise: str, seed: int = PUBLISHED_SEED) -> Known:
     """Run all wrong turns of an exercise, and pairs of them, on the inputs of a seed."""
-    place, here = catalogue()[exercise], spaces()[exercise]
-    _, reference = trace(exercise, import_block(place.module, place.name), seed)
-    turns = []
+    right, messages = reference(exercise, seed)
+    return Known(right, turns(exercise, seed, 1) + turns(exercise, seed, 2), messages)
+
+
+def reference(exercise: str, seed: int) -> tuple[Trace, dict[str, str]]:
+    """Run the right solution on the inputs of a seed, and give the messages of all wrong turns."""
+    place = catalogue()[exercise]
+    _, right = trace(exercise, import_block(place.module, place.name), seed)
+    return right, {turn.name: turn.message for turn in spaces()[exercise].turns}
+
+
+def turns(exercise: str, seed: int, count: int) -> Turns:
+    """Run wrong turns of an exercise, so many at a time, on the inputs of a seed."""
+    here, found = spaces()[exercise], []
     for names in here.combinations():
-        passes, theirs = trace(exercise, here.variant(*names), seed)
-        if not passes:  # two wrong turns can cancel out
-            turns.append((names, theirs))
-    return Known(reference, turns, {turn.name: turn.message for turn in here.turns})
+        if len(names) == count:
+            passes, theirs = trace(exercise, here.variant(*names), seed)
+            if not passes:  # two wrong turns can cancel out
+                found.append((names, theirs))
+    return found
