@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from dataclasses import dataclass
@@ -103,13 +104,15 @@ def solution_lines(text: str) -> list[str]:
     ]
 
 
+@functools.lru_cache(maxsize=32)
+def _definitions(text: str) -> dict[str, ast.FunctionDef | ast.ClassDef]:
+    """Find all definitions of a module; a class hands in the same stubs over and over."""
+    return {node.name: node for node in ast.parse(text).body if isinstance(node, Definition)}
+
+
 def find_block(text: str, name: str) -> ast.FunctionDef | ast.ClassDef | None:
     """Find a block's definition in a module by its name: of several the last, as Python does."""
-    found = None
-    for node in ast.parse(text).body:
-        if isinstance(node, Definition) and node.name == name:
-            found = node
-    return found
+    return _definitions(text).get(name)
 
 
 def block_text(text: str, name: str) -> str:
@@ -124,4 +127,9 @@ def block_text(text: str, name: str) -> str:
 def is_untouched(text: str, name: str, stub: str) -> bool:
     """Tell whether a learner's block is still the stub, whatever its comments and layout."""
     block = find_block(text, name)
-    return block is not None and ast.unparse(block) == ast.unparse(ast.parse(stub))
+    return block is not None and ast.unparse(block) == _tidy(stub)
+
+
+@functools.lru_cache(maxsize=128)
+def _tidy(stub: str) -> str:
+    return ast.unparse(ast.parse(stub))

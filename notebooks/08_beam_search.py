@@ -163,8 +163,8 @@ def beam_search(
     extended; the best beam_width of the others go on. Prefixes of max_length tokens are taken as they
     are. Returns at most beam_width pairs (tokens, score), best first; the score is the
     length-normalised sum of the log-probabilities. The search may end as soon as no unfinished prefix
-    can still come among them. Two other customs are right as well: finished prefixes may keep their
-    places in the beam, and the search may end when beam_width prefixes are finished.
+    can still come among them. Another custom is right as well: finished prefixes may keep their places
+    in the beam.
     """
     if beam_width < 1:
         raise ValueError(f"beam_width is at least 1, not {beam_width}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import concurrent.futures
+import copy
 import functools
 import importlib
 import multiprocessing
@@ -86,7 +87,7 @@ def mutate(text: str, name: str, exercise: str) -> Iterator[Mutant]:
     """Change the solution of one block of a module, in one place at a time."""
     found = source.find_block(text, name)
     assert found is not None
-    block = _Fold().visit(found)
+    block = _Fold().visit(copy.deepcopy(found))
     lines = text.splitlines()
     solutions = source.regions(lines, block.lineno, _end(lines, block))
     seen = set()

@@ -3159,6 +3159,16 @@ _THERMOMETER = (
 )
 
 
+@wrong(
+    "1.1",
+    "ids-taken-one-too-low",
+    "Your ones stand one place too far to the left: you count the ids from one. They start at 0, and "
+    "token i has its one at place i.",
+)
+def one_too_low(tokens: Any, vocab_size: int) -> Any:
+    return F.one_hot((tokens - 1).clamp(min=0), vocab_size).float()
+
+
 @wrong("1.1", "ones-from-the-token-on", _THERMOMETER)
 def ones_from_the_token_on(tokens: Any, vocab_size: int) -> Any:
     return (torch.arange(vocab_size) >= tokens.unsqueeze(-1)).to(torch.get_default_dtype())

@@ -1469,6 +1469,19 @@ def shifted_then_cut(targets: Any, bos_id: int) -> Any:
     return torch.cat((start, targets), -1)[..., :-1]
 
 
+@wrong(
+    "6.4",
+    "two-axes-assumed",
+    "Your code takes it that the targets have two axes. There may be no batch, or several leading "
+    "axes: seq is the last axis, so count from the end.",
+)
+def two_axes(targets: Any, bos_id: int) -> Any:
+    batch, seq = targets.shape
+    shifted = torch.full((batch, seq), bos_id, dtype=targets.dtype)
+    shifted[:, 1:] = targets[:, :-1]
+    return shifted
+
+
 @space(
     "6.5",
     Turn(

@@ -2822,6 +2822,17 @@ def with_numpy(weights: Any) -> Any:
     return frozenset((int(s), t) for t, s in enumerate(mean.argmax(axis=1)))
 
 
+@wrong(
+    "7.5",
+    "one-leading-axis-averaged",
+    "You average over the first axis, once. There may be no axis before query and key, or several "
+    "(heads, layers): average over all of them, and over none where there is none.",
+)
+def one_leading_axis(weights: Any) -> Any:
+    sources = weights.mean(dim=0).argmax(dim=-1)
+    return {(source.item(), target) for target, source in enumerate(sources)}
+
+
 # Numbers that are added to a total so that it is never zero.
 _ADDED = (1e-9, 1e-8, 1e-6, 1e-3, 1)
 
