@@ -36,10 +36,12 @@ lint: $(ENV) ## ruff and mypy
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
 
-# One torch thread for each test process: more would only compete for the same cores. Files come in their
+# One torch thread for each test process: more would only compete for the same cores. There is one process
+# more than cores, because tests wait a good deal: for browsers, sandboxes, deadlines. Files come in their
 # order: the long ones are at the front, so that no core idles at the end.
+PROCESSES = $$($(BIN)/python -c "import os; print(min(8, (os.cpu_count() or 1) + 1))")
 test: $(ENV) system lint $(BOOK) ## run every check
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 	@# The notebooks' stored outputs, unless ARGS selects tests: a notebook only makes sense as a whole.
 	@$(if $(ARGS),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with notebooks/nbval.cfg notebooks)
 

@@ -326,16 +326,18 @@ def otter(count: int) -> Cost:
 
 
 class Memory(threading.Thread):
-    """Watches how much memory a process and the judges that it starts have needed at most."""
+    """Watches how much memory a process and the judges that it starts have needed at most, in kB."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         super().__init__(daemon=True)
         self._process = process
-        self.peak = 0
+        self.main = self.judge = 0
 
     def run(self) -> None:
         while self._process.poll() is None:
-            self.peak = max(self.peak, *map(_peak, _judges(self._process.pid)), 0)
+            main, *judges = _judges(self._process.pid)
+            self.main = max(self.main, _peak(main))
+            self.judge = max(self.judge, *map(_peak, judges), 0)
             time.sleep(0.1)
 
 
@@ -360,8 +362,8 @@ def _peak(process: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
-def ours(count: int, alike: bool = True) -> tuple[Cost, float]:
-    """Grade a class of a size by `lab grade`: what it took in all, and the judge's peak in MB."""
+def ours(count: int, alike: bool = True) -> tuple[Cost, Memory]:
+    """Grade a class of a size by `lab grade`: what it took in all."""
     name = f"{count}-{'alike' if alike else 'apart'}"
     folder = WORK / f"class-{name}"
     folder.mkdir(parents=True)
@@ -379,7 +381,7 @@ def ours(count: int, alike: bool = True) -> tuple[Cost, float]:
         sys.exit(f"lab grade ended with {process.returncode}")
     cost.stop()
     memory.join()
-    return cost, memory.peak / 1000
+    return cost, memory
 
 
 def main() -> None:
@@ -408,14 +410,14 @@ def main() -> None:
             say(f"{name}: {chosen.peers} submissions")
             theirs[name] = grade(chosen.peers)
             say(f"  {theirs[name].clock:.1f} s, processors {theirs[name].work:.1f} s")
-    found: dict[int, tuple[Cost, float]] = {}
+    found: dict[int, tuple[Cost, Memory]] = {}
     for size in chosen.sizes:
         say(f"lab grade: {size} submissions")
         found[size] = ours(size)
         say(f"  {found[size][0].clock:.1f} s, processors {found[size][0].work:.1f} s")
     size = max(n for n in found if n <= max(500, min(found)))
     say(f"lab grade: {size} submissions, no two answers alike")
-    apart, apart_peak = ours(size, alike=False)
+    apart, memory = ours(size, alike=False)
     say(f"  {apart.clock:.1f} s, processors {apart.work:.1f} s")
     own, work = found[size][0].clock / size, found[size][0].work / size
     ours_by_name = {
@@ -429,14 +431,17 @@ def main() -> None:
     for name, cost, count in rows:
         seconds, worked = cost.clock / count, cost.work / count
         print(f"| {name} | {seconds:.3f} | {seconds / own:.1f} | {worked:.3f} | {worked / work:.1f} |")
-    print("\n| class | seconds | seconds a submission | seconds for each more | judge's peak memory |")
-    print("|---|---|---|---|---|")
+    print("\n| class | seconds | a submission | each more | a judge's memory | the main process's |")
+    print("|---|---|---|---|---|---|")
     before, start = 0, 0.0
-    for size, (cost, peak) in found.items():
+    for size, (cost, needed) in found.items():
         more = (cost.clock - start) / (size - before)
-        print(f"| {size} | {cost.clock:.1f} | {cost.clock / size:.3f} | {more:.3f} | {peak:.0f} MB |")
+        print(
+            f"| {size} | {cost.clock:.1f} | {cost.clock / size:.3f} | {more:.3f} "
+            f"| {needed.judge / 1000:.0f} MB | {needed.main / 1000:.0f} MB |"
+        )
         before, start = size, cost.clock
-    print(f"\nThe judge's peak where no two answers are alike: {apart_peak:.0f} MB.")
+    print(f"\nA judge's memory where no two answers are alike: {memory.judge / 1000:.0f} MB.")
 
 
 if __name__ == "__main__":

@@ -882,6 +882,12 @@ Pair = tuple[list[int], float]
         "the others, so they are normalised like the others.",
     ),
     Turn(
+        "plain-sums-returned",
+        ALONE,
+        "You rank by the normalised scores but return the plain sums. The score that comes back is the "
+        "normalised one.",
+    ),
+    Turn(
         "ranked-by-the-plain-sum",
         ALONE,
         "You return normalised scores but rank by the plain sums. The best normalised score comes "
@@ -1363,7 +1369,7 @@ def beam_search(on: On) -> Any:
                  [*((pair, True) for pair in ended), *((pair, False) for pair in live)]]  # fmt: skip
         if not on("not-sorted"):
             items.sort(key=place)
-        pairs = [pair for _, pair, _ in items]
+        pairs = [plain if on("plain-sums-returned") else pair for plain, pair, _ in items]
         if on("sorted-by-tokens") or on("sorted-by-tokens-falling"):
             pairs.sort(reverse=on("sorted-by-tokens-falling"))
         if not on("all-returned") and not on("leftovers-returned"):
