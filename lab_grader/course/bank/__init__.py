@@ -13,6 +13,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +30,7 @@ from lab_grader.tape import PUBLISHED_SEED
 
 On = Callable[[str], bool]
 ALONE = "alone"
+_FREQUENT = 4  # so many turns of a slot, the first ones, make pairs: two rare mistakes hardly meet
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,16 @@ class Space:
         return self.build(on)
 
     def combinations(self) -> Iterator[tuple[str, ...]]:
-        """List every wrong turn, then every pair that can be taken together."""
+        """List every wrong turn, then every pair of frequent ones that can be taken together."""
         yield from ((turn.name,) for turn in self.turns)
-        for a, b in itertools.combinations(self.turns, 2):
-            if a.slot != b.slot and ALONE not in (a.slot, b.slot):
+        count: Counter[str] = Counter()
+        frequent = []
+        for turn in self.turns:
+            count[turn.slot] += 1
+            if turn.slot != ALONE and count[turn.slot] <= _FREQUENT:
+                frequent.append(turn)
+        for a, b in itertools.combinations(frequent, 2):
+            if a.slot != b.slot:
                 yield a.name, b.name
 
 
