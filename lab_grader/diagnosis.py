@@ -10,6 +10,7 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from lab_grader import tape as tapes
 from lab_grader.failures import MISFITS
@@ -47,6 +48,13 @@ class Diagnosis:
 
 
 Turns = list[tuple[tuple[str, ...], Trace]]
+# Turns, each with the calls in which it does something else than the right solution.
+_Compared = list[tuple[tuple[str, ...], Trace, set[str]]]
+
+
+def turns_from(stored: list[Any]) -> Turns:
+    """Read turns as a recording holds them."""
+    return [(tuple(names), trace) for names, trace in stored]
 
 
 @dataclass(frozen=True)
@@ -63,12 +71,11 @@ class Known:
     later: Callable[[], Turns] = list
 
     @functools.cached_property
-    def _first(self) -> list[tuple[tuple[str, ...], Trace, set[str]]]:
-        """Each turn, with the calls in which it does something else than the right solution."""
+    def _first(self) -> _Compared:
         return [(names, trace, self._off(trace)) for names, trace in self.turns]
 
     @functools.cached_property
-    def _all(self) -> list[tuple[tuple[str, ...], Trace, set[str]]]:
+    def _all(self) -> _Compared:
         return self._first + [(names, trace, self._off(trace)) for names, trace in self.later()]
 
     def _off(self, trace: Trace) -> set[str]:
@@ -87,9 +94,7 @@ class Known:
         found = self._find(trace, off, self._first)
         return found if found and found.exact else self._find(trace, off, self._all)
 
-    def _find(
-        self, trace: Trace, off: set[str], turns: list[tuple[tuple[str, ...], Trace, set[str]]]
-    ) -> Diagnosis | None:
+    def _find(self, trace: Trace, off: set[str], turns: _Compared) -> Diagnosis | None:
         best = partly = (0.0, 0.0, 0.0, tuple[str, ...]())
         alone: dict[str, float] = {}
         for turn, theirs, wrong in turns:
@@ -124,6 +129,6 @@ def recorded(week: int) -> dict[str, Known]:
     if not path.exists():
         return {}
     return {
-        id: Known(right, [(tuple(names), trace) for names, trace in turns], messages)
+        id: Known(right, turns_from(turns), messages)
         for id, (right, turns, messages) in tapes.load(path).items()
     }

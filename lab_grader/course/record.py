@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_grader import tape
-from lab_grader.diagnosis import Known, Turns
+from lab_grader.diagnosis import Known, Turns, turns_from
 from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue, package_folder
 from lab_grader.runner import TESTS, Bench, check, load_tests
@@ -24,6 +24,8 @@ _SHOW = {
     "card", "checking", "cli", "diagnosis", "doctor", "notebook", "relations", "safely",
     "workspace", "writing",
 }  # fmt: skip
+
+_DIGITS = 16  # of a sum over all sources
 
 # The tapes of one exercise's tests, and what is known of its wrong turns.
 Recorded = tuple[dict[str, list[Any]], list[Any]]
@@ -42,51 +44,58 @@ def record(exercise: Exercise) -> Recorded:
                 f"the reference of {exercise.id} fails `{property.sentence}`: {property.message}"
             )
     known = bank.known(exercise.id)
-    turns = [[list(names), trace] for names, trace in known.turns]
-    return tapes, [known.right, turns, known.messages]
+    return tapes, [known.right, _stored(known.turns), known.messages]
 
 
 def recorded(exercise: Exercise) -> Recorded:
     """Record an exercise, unless that was done before and nothing it depends on has changed."""
-    path = CACHE / f"{exercise.id}-{_digest(exercise)}"
-    with _locked(CACHE / f"{exercise.id}.lock"):
-        if not path.exists():
-            for old in CACHE.glob(f"{exercise.id}-*"):
-                old.unlink()
-            fresh = path.with_suffix(".new")
-            tape.save({"recorded": list(record(exercise))}, fresh)
-            fresh.replace(path)
-    tapes, known = tape.load(path)["recorded"]
+    tapes, known = _kept(CACHE, exercise, "", lambda: list(record(exercise)))
     return tapes, known
 
 
 def known(exercise: Exercise) -> Known:
     """Tell what is known of an exercise's wrong turns on the published inputs."""
     right, turns, messages = recorded(exercise)[1]
-    return Known(right, [(tuple(names), trace) for names, trace in turns], messages)
+    return Known(right, turns_from(turns), messages)
 
 
 def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
     """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
     from lab_grader.course import bank
 
-    def kept(count: int) -> list[Any]:
-        path = folder / f"{exercise.id}-{count}-{seed}-{_digest(exercise)}"
-        with _locked(folder / f"{exercise.id}.lock"):
-            if not path.exists():
-                turns = [[list(names), trace] for names, trace in bank.turns(exercise.id, seed, count)]
-                fresh = path.with_suffix(".new")
-                tape.save({"known": [*bank.reference(exercise.id, seed), turns]}, fresh)
-                fresh.replace(path)
-        found: list[Any] = tape.load(path)["known"]
-        return found
+    def turns(count: int) -> list[Any]:
+        return _stored(bank.turns(exercise.id, seed, count))
 
-    def turns(kept: list[Any]) -> Turns:
-        return [(tuple(names), trace) for names, trace in kept]
-
-    right, messages, single = kept(1)
+    right, messages, single = _kept(
+        folder, exercise, f"{seed}-1-", lambda: [*bank.reference(exercise.id, seed), turns(1)]
+    )
     # Pairs take as long as all single turns do, and few classes need them.
-    return Known(right, turns(single), messages, lambda: turns(kept(2)[2]))
+    return Known(
+        right,
+        turns_from(single),
+        messages,
+        lambda: turns_from(_kept(folder, exercise, f"{seed}-2-", lambda: turns(2))),
+    )
+
+
+def _stored(turns: Turns) -> list[Any]:
+    """Give turns as a recording holds them."""
+    return [[list(names), trace] for names, trace in turns]
+
+
+def _kept(folder: Path, exercise: Exercise, kind: str, make: Callable[[], list[Any]]) -> list[Any]:
+    """Make something once, and keep it as long as nothing it depends on has changed."""
+    path = folder / f"{exercise.id}-{kind}{_digest(exercise)}"
+    with _locked(folder / f"{exercise.id}.lock"):
+        if not path.exists():
+            for old in folder.glob(f"{exercise.id}-{kind}{'?' * _DIGITS}"):
+                old.unlink()
+            # Not with_suffix: it would drop what follows the dot of 3.2, and 3.1 would write there, too.
+            fresh = path.with_name(f"{path.name}.new")
+            tape.save({"recorded": make()}, fresh)
+            fresh.replace(path)
+    found: list[Any] = tape.load(path)["recorded"]
+    return found
 
 
 def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, Recorded]:
@@ -139,4 +148,4 @@ def _digest(exercise: Exercise) -> str:
     hashed = hashlib.sha256()
     for path in sorted(sources):
         hashed.update(path.name.encode() + path.read_bytes())
-    return hashed.hexdigest()[:16]
+    return hashed.hexdigest()[:_DIGITS]
