@@ -90,7 +90,7 @@ def _kept(folder: Path, exercise: Exercise, kind: str, make: Callable[[], list[A
         if not path.exists():
             for old in folder.glob(f"{exercise.id}-{kind}{'?' * _DIGITS}"):
                 old.unlink()
-            # Not with_suffix: it would drop what follows the dot of 3.2, and 3.1 would write there, too.
+            # Not with_suffix: of 3.1 and of 3.2 it would make the same file.
             fresh = path.with_name(f"{path.name}.new")
             tape.save({"recorded": make()}, fresh)
             fresh.replace(path)
