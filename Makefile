@@ -7,7 +7,7 @@ ENV := .venv/.ready
 BOOK := _build/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system lint test prove mutants figures book serve bench clean clean-all
+.PHONY: help setup system lint test portable prove mutants figures book serve bench clean clean-all
 
 help: ## explain the targets (this text)
 	@echo "Lab Transformer: build a Transformer block by block."
@@ -44,6 +44,9 @@ test: $(ENV) system lint $(BOOK) ## run every check
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 	@# The notebooks' stored outputs, unless ARGS selects tests: a notebook only makes sense as a whole.
 	@$(if $(ARGS),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with notebooks/nbval.cfg notebooks)
+
+portable: $(ENV) ## run the notebooks as on other machines, and with other seeds
+	@$(BIN)/python tools/portable.py $(ARGS)
 
 prove: $(ENV) ## try every right and wrong solution of the bank
 	@OMP_NUM_THREADS=1 $(BIN)/lab prove $(ARGS)

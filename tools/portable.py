@@ -1,0 +1,194 @@
+"""Run the notebooks as on other machines, and with other seeds: does each cell print what is stored?
+
+Each run is one notebook under one setting. nbval compares every cell as `make test` does.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table
+
+TOOLS = Path(__file__).resolve().parent
+NOTEBOOKS = TOOLS.parent / "notebooks"
+# What decides how PyTorch rounds: its own kernels, the number of threads, MKL's and oneDNN's kernels.
+SETTINGS = {
+    "aten-default": {"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"},
+    "aten-avx2": {"ATEN_CPU_CAPABILITY": "avx2", "OMP_NUM_THREADS": "1"},
+    "aten-avx512": {"ATEN_CPU_CAPABILITY": "avx512", "OMP_NUM_THREADS": "1"},
+    "threads-1": {"OMP_NUM_THREADS": "1"},
+    "threads-2": {"OMP_NUM_THREADS": "2"},
+    "threads-4": {"OMP_NUM_THREADS": "4"},
+    "threads-unset": {},
+    "low-mkl-onednn": {
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "OMP_NUM_THREADS": "1",
+    },
+}
+SHIFT = "LAB_SEED_SHIFT"
+STEP = 1000  # between two shifts: more than any notebook counts its seeds up
+KNOWN = {SHIFT, *(name for setting in SETTINGS.values() for name in setting)}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one cell printed under one setting, beside what is stored."""
+
+    setting: str
+    notebook: str
+    cell: int
+    stored: str
+    printed: str
+
+
+def unsupported() -> set[str]:
+    """Name the settings that ask for instructions which this processor does not have."""
+    levels = ["DEFAULT", "AVX2", "AVX512"]
+    command = [sys.executable, "-c", "import torch; print(torch.backends.cpu.get_cpu_capability())"]
+    said = subprocess.run(command, env=environment({}), stdout=subprocess.PIPE, text=True, check=True)
+    has = levels.index(said.stdout.strip()) if said.stdout.strip() in levels else 0
+    return {f"aten-{level.lower()}" for level in levels[has + 1 :]}
+
+
+def environment(variables: dict[str, str]) -> dict[str, str]:
+    """Give the environment with these variables of ours and no others."""
+    return {name: value for name, value in os.environ.items() if name not in KNOWN} | variables
+
+
+def differences(setting: str, variables: dict[str, str], notebook: Path) -> list[Difference]:
+    """Run a notebook under a setting; give the cells that did not print what is stored."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.xml"
+        command = [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        command += ["--nbval", "--nbval-sanitize-with", str(NOTEBOOKS / "nbval.cfg")]
+        env = environment(variables)
+        if SHIFT in variables:
+            profile = Path(folder) / "profile_default"
+            profile.mkdir()
+            (profile / "ipython_kernel_config.py").write_text(
+                "get_config().InteractiveShellApp.extensions = ['seeds']\n"
+            )
+            env["IPYTHONDIR"] = folder
+            env["PYTHONPATH"] = os.pathsep.join([str(TOOLS), *filter(None, [env.get("PYTHONPATH")])])
+        run = subprocess.run(
+            [*command, f"--junitxml={told}", str(notebook)],
+            cwd=TOOLS.parent,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if run.returncode not in (0, 1) or not told.exists():
+            last = (run.stdout.strip() or "nothing").splitlines()[-1]
+            return [Difference(setting, notebook.stem, -1, "", f"pytest ended with: {last}")]
+        return [
+            Difference(setting, notebook.stem, int(case.attrib["name"].split()[-1]), *pair(wrong))
+            for case in ET.parse(told).iter("testcase")
+            for wrong in [case.find("failure"), case.find("error")]
+            if wrong is not None
+        ]
+
+
+def pair(wrong: ET.Element) -> tuple[str, str]:
+    """Give the lines that were stored and printed, or the error that came instead."""
+    text = re.sub(r"(\x1b|#x1B)\[[\d;]*m", "", wrong.text or "")  # without colours
+    said, _, trace = text.partition("\nTraceback:\n")
+    stored, printed = (re.findall(rf"^ {{2,}}{sign} (.*)", trace, re.M) for sign in (r"\+", "-"))
+    if stored or printed:
+        return "\n".join(stored), "\n".join(printed)
+    return "", trace.strip().splitlines()[-1] if trace else said.partition("\n\nInput:")[0]
+
+
+def short(text: str, lines: int = 3, width: int = 60) -> str:
+    """Cut a text that is long."""
+    kept = text.splitlines()
+    more = [f"and {len(kept) - lines} more"] if len(kept) > lines else []
+    return "\n".join(
+        [line if len(line) <= width else f"{line[:width]}..." for line in kept[:lines]] + more
+    )
+
+
+def ask(notebooks: list[Path]) -> argparse.Namespace:
+    """Read and check the command line."""
+    parser = argparse.ArgumentParser(prog="portable.py", description=__doc__)
+    parser.add_argument("weeks", nargs="*", type=int, help="such as 3 5 (default: all)")
+    parser.add_argument(
+        "--settings",
+        type=lambda words: [word for word in words.split(",") if word],
+        default=list(SETTINGS),
+        help=f"some of {','.join(SETTINGS)} (default: all; an empty word for none)",
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=20, help="number of other seeds (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="runs at a time (default: cores)"
+    )
+    asked = parser.parse_args()
+    weeks = [week_of(notebook) for notebook in notebooks]
+    for week in asked.weeks:
+        if week not in weeks:
+            parser.error(f"there is no notebook {week}: weeks run from {min(weeks)} to {max(weeks)}")
+    for setting in asked.settings:
+        if setting not in SETTINGS:
+            parser.error(f"there is no setting {setting}: choose from {', '.join(SETTINGS)}")
+    return asked
+
+
+def week_of(notebook: Path) -> int:
+    """Read the week from a notebook's name."""
+    return int(notebook.name[:2])
+
+
+def main() -> int:
+    """Run what is asked for; print a table of what differed."""
+    console = Console()
+    notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
+    asked = ask(notebooks)
+    missing = unsupported()
+    for setting in asked.settings:
+        if setting in missing:
+            console.print(f"{setting} is left out: this processor does not have it.")
+    runs = {setting: SETTINGS[setting] for setting in asked.settings if setting not in missing}
+    for number in range(1, asked.seeds + 1):
+        runs[f"seed-{number}"] = {"OMP_NUM_THREADS": "1", SHIFT: str(STEP * number)}
+
+    found: list[Difference] = []
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        waiting = [
+            pool.submit(differences, setting, variables, notebook)
+            for setting, variables in runs.items()
+            for notebook in notebooks
+            if not asked.weeks or week_of(notebook) in asked.weeks
+        ]
+        try:
+            for done in track(as_completed(waiting), "notebooks", len(waiting), console=console):
+                found += done.result()
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            return 130
+
+    table = Table("notebook", "cell", "setting", "stored", "printed", show_lines=True)
+    order = list(runs)
+    for one in sorted(found, key=lambda one: (one.notebook, one.cell, order.index(one.setting))):
+        row = (one.notebook, str(one.cell), one.setting, short(one.stored), short(one.printed))
+        table.add_row(*map(escape, row))
+    if found:
+        console.print(table)
+    console.print(f"{len(waiting)} runs under {', '.join(runs)}: {len(found) or 'no'} cells differed.")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
