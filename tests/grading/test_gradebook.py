@@ -12,9 +12,21 @@ import time
 from pathlib import Path
 
 import pytest
-from small_class import HOSTILE, RIGHT, WRONG, command, grade_command, lines, run, write_class
+from small_class import (
+    HOSTILE,
+    RIGHT,
+    WRONG,
+    a_grade,
+    command,
+    grade_command,
+    lines,
+    run,
+    write_class,
+)
 
-from lab_grader.course.grading.gradebook import Gradebook, harmless
+from lab_grader.course.grading import intake
+from lab_grader.course.grading.gradebook import Gradebook, attention, harmless
+from lab_grader.course.grading.model import Refused, Submission
 
 
 @pytest.fixture(scope="module")
@@ -183,11 +195,60 @@ def test_a_folder_without_grades_says_what_to_run_first(tmp_path: Path) -> None:
         assert "run `lab grade` first" in done.stderr
 
 
-def test_a_class_that_cannot_be_understood_says_why(tmp_path: Path) -> None:
-    (tmp_path / "student-01.zip").write_bytes(b"nothing")
-    done = run(grade_command(tmp_path, tmp_path / "grades"))
-    assert done.returncode == 2
-    assert "student-01.zip: the archive is damaged" in done.stderr
+def test_every_entry_has_a_row_and_a_page_that_says_what_is_the_matter(tmp_path: Path) -> None:
+    folder, out = tmp_path / "class", tmp_path / "class" / "grades"
+    folder.mkdir()
+    (folder / "student-01.zip").write_bytes(b"nothing")
+    (folder / "student-02.py").write_text("def f(:")
+    (folder / "student-03").mkdir()
+    (folder / "student-04.ipynb").write_text("no notebook")
+    for _ in range(2):  # the grades that lie there the second time are no entry
+        done = run(grade_command(folder, out))
+        assert done.returncode == 0, done.stderr
+        assert "4 submissions, 0 graded now" in done.stdout
+        assert "student-01.zip: the archive is damaged" in done.stdout
+    with (out / "gradebook.csv").open(newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    assert rows == [[f"student-{number:02}", "0.0", "0.0"] for number in range(1, 5)]
+    for number, said in enumerate(["damaged", "syntax error", "nothing to grade", "no notebook"], 1):
+        assert said in (out / "feedback" / f"student-{number:02}.md").read_text()
+
+
+def test_what_needs_attention_is_listed(filled: Gradebook) -> None:
+    files = {"masking.py": RIGHT.encode()}
+    received = [
+        Submission("student-01", files, "student-01.py"),
+        Submission("student-02", files, "student-02.py", rostered=False),
+        Refused("student-03.zip", "the archive is damaged", "student-03"),
+    ]
+    everybody = intake.everybody(received, ["student-01", "student-03", "student-04"])
+    filled.receive(everybody, [])
+    slow = a_grade("student-01", "6.1", 0.0, status="timeout", extra={"late_days": 2})
+    filled.enter(everybody[0], [(slow, "key")])
+    filled.trouble("student-02", "6.1", "Traceback ...")
+    assert [tuple(one.values()) for one in attention(filled)] == [
+        ("unreadable", "student-03", "student-03.zip could not be understood: the archive is damaged"),
+        ("trouble", "student-02", "6.1"),
+        ("unrostered", "student-02", "student-02.py"),
+        ("missing", "student-04", ""),
+        ("identical", "student-01", "student-02"),
+        ("identical", "student-02", "student-01"),
+        ("timeout", "student-01", "6.1"),
+        ("late", "student-01", "2 days"),
+    ]
+
+
+def test_an_error_of_the_grader_is_written_down_and_its_student_graded_again(filled: Gradebook) -> None:
+    filled.trouble("student-02", "6.1", "Traceback ...\nKeyError: 1\n")
+    assert filled.write_errors() == 1
+    assert (
+        filled.folder / "errors.log"
+    ).read_text() == "student-02: 6.1\nTraceback ...\nKeyError: 1\n\n"
+    submissions = [Submission(name, {}) for name in filled.submissions()]
+    filled.receive(submissions, [])
+    assert {grade["student"] for grade in filled.grades()} == {"student-01", HOSTILE}
+    assert filled.write_errors() == 0
+    assert not (filled.folder / "errors.log").exists()
 
 
 def test_a_gradebook_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:

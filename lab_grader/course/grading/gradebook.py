@@ -29,7 +29,11 @@ create table if not exists grades (
     student text not null, exercise text not null, key text not null, line text not null,
     primary key (student, exercise)
 );
+create table if not exists troubles (
+    student text not null, place text not null, traceback text not null
+);
 """
+ERRORS = "errors.log"
 
 
 class Gradebook:
@@ -73,10 +77,21 @@ class Gradebook:
         """Note who handed in what; grades of students who are gone go too."""
         untouched = stubs()
         with self._base:
+            # What failed may have been mended since, so it is tried again.
+            self._base.execute("delete from grades where student in (select student from troubles)")
+            self._base.execute("delete from troubles")
             self._base.execute("delete from submissions")
             self._base.execute("delete from refusals")
             for one in submissions:
-                facts = {"source": one.source, "submitted_at": one.submitted_at, "notes": one.notes}
+                facts = {
+                    "source": one.source,
+                    "submitted_at": one.submitted_at,
+                    "notes": one.notes,
+                    "user": one.user,
+                    "unreadable": one.unreadable,
+                    "missing": one.missing,
+                    "rostered": one.rostered,
+                }
                 package = {
                     name: content.decode("utf-8", "replace")
                     for name, content in one.files.items()
@@ -140,11 +155,82 @@ class Gradebook:
         """Give what could not be understood, and why."""
         return list(self._base.execute("select source, reason from refusals order by source"))
 
+    def trouble(self, student: str, place: str, traceback: str) -> None:
+        """Record an unexpected error of the grader's own, such as `traceback.format_exc()`.
+
+        `place` says what was being done ("reading student-07.zip", "3.2", "the feedback page"). The run
+        goes on, and ends with exit code 3; what the student had is graded again by the next run.
+        """
+        with self._base:
+            self._base.execute("insert into troubles values (?, ?, ?)", (student, place, traceback))
+
+    def troubles(self) -> list[tuple[str, str, str]]:
+        """Give the unexpected errors of the last run: student, place, traceback."""
+        return list(self._base.execute("select student, place, traceback from troubles order by rowid"))
+
+    def write_errors(self) -> int:
+        """Write `errors.log` for whoever mends the grader, or remove an old one; say how many."""
+        found = self.troubles()
+        if found:
+            text = "".join(
+                f"{student}: {place}\n{trace.rstrip()}\n\n" for student, place, trace in found
+            )
+            replace(self.folder / ERRORS, text)
+        else:
+            (self.folder / ERRORS).unlink(missing_ok=True)
+        return len(found)
+
+    def digests(self) -> dict[str, str]:
+        """Give the sum of what each student changed; who changed nothing is left out."""
+        rows = self._base.execute("select student, digest from submissions where package != '{}'")
+        return dict(rows.fetchall())
+
     def write_files(self) -> None:
         """Write `results.jsonl` and `gradebook.csv` from what is known."""
         grades = self.grades()
         replace(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
         replace(self.folder / "gradebook.csv", to_csv(table(grades)))
+
+
+def attention(book: Gradebook) -> list[dict[str, str]]:
+    """List what an instructor should look at: `kind`, `student` and `detail` of each, all plain text.
+
+    The kinds, in this order: `unreadable` (the detail says why), `trouble` (the grader itself failed
+    there, see `errors.log`), `unrostered`, `missing` (on the roster, nothing handed in), `identical`
+    (to the byte; the detail names the others), `timeout` (the detail names the exercises) and `late`
+    (the detail says by how many days at most).
+    """
+    submissions, digests = book.submissions(), book.digests()
+    alike: dict[str, list[str]] = {}
+    for student, digest in digests.items():
+        alike.setdefault(digest, []).append(student)
+    slow: dict[str, list[str]] = {}
+    late: dict[str, int] = {}
+    for grade in book.grades():
+        student = grade["student"]
+        if grade["status"] == "timeout":
+            slow.setdefault(student, []).append(grade["exercise"])
+        if days := grade.get("late_days", 0):
+            late[student] = max(days, late.get(student, 0))
+    facts = submissions.items()
+    found = {
+        "unreadable": {s: own["unreadable"] for s, own in facts if own.get("unreadable")},
+        "trouble": {student: place for student, place, _ in book.troubles()},
+        "unrostered": {s: own["source"] for s, own in facts if own.get("rostered") is False},
+        "missing": {s: "" for s, own in facts if own.get("missing")},
+        "identical": {
+            s: ", ".join(other for other in alike[digest] if other != s)
+            for s, digest in digests.items()
+            if len(alike[digest]) > 1
+        },
+        "timeout": {s: ", ".join(exercises) for s, exercises in slow.items()},
+        "late": {s: f"{days} day{'s' * (days > 1)}" for s, days in late.items()},
+    }
+    return [
+        {"kind": kind, "student": student, "detail": detail}
+        for kind, own in found.items()
+        for student, detail in sorted(own.items())
+    ]
 
 
 def graded_key(submission: Submission, key: str) -> str:

@@ -16,6 +16,7 @@ import re
 import stat
 import tarfile
 import tempfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -86,28 +87,58 @@ class Tree:
 
 
 def read_submissions(
-    folder: Path, attempts: int | None = None, roster: Sequence[str] = ()
+    folder: Path, attempts: int | None = None, grades: Path | None = None
 ) -> list[Submission | Refused]:
     """Read everything in a folder, or in an archive of a whole class as Canvas and Moodle give it out.
 
-    Of the attempts that a student has, the newest counts. What bears a name of the roster is that
-    student's, whatever it looks like.
+    Of the attempts that a student has, the newest counts. Grades that lie in the same folder are no
+    submission.
     """
     if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
         with _unpacked(folder) as inside:
-            return _read_class(_innermost(inside), attempts)
+            return _read_class(_innermost(inside), attempts, grades)
     if not folder.is_dir():
         raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
-    entries = _visible(folder)
-    if len(entries) == 1 and name_of(entries[0])[0] not in roster:
-        (only,) = entries
-        if only.is_dir() and not only.is_symlink() and _is_class(only):
-            return _read_class(only, attempts)
-        if only.is_file() and not only.is_symlink() and only.name.lower().endswith(ARCHIVES):
-            with contextlib.suppress(UserError), _unpacked(only) as inside:
-                if _is_class(_innermost(inside)):
-                    return _read_class(_innermost(inside), attempts)
-    return _read_class(folder, attempts)
+    return _read_class(folder, attempts, grades)
+
+
+def everybody(
+    received: Sequence[Submission | Refused], roster: Sequence[str] | None
+) -> list[Submission]:
+    """Make a submission of everybody: also of whom nothing could be read, or who handed in nothing."""
+    there = {one.student: one for one in received if isinstance(one, Submission)}
+    refusals: dict[str, list[Refused]] = {}
+    for one in received:
+        if isinstance(one, Refused):
+            refusals.setdefault(one.student, []).append(one)
+    for student, own in refusals.items():
+        said = [f"{one.source} could not be understood: {one.reason}" for one in own]
+        known = there.get(student) or Submission(
+            student, {}, own[-1].source, unreadable="; ".join(said)
+        )
+        there[student] = dataclasses.replace(known, notes=(*known.notes, *said))
+    if roster is not None:
+        names = {word for one in there.values() for word in _words(one)}
+        wanted = {_folded(name) for name in roster}
+        for student, one in there.items():
+            there[student] = dataclasses.replace(one, rostered=not wanted.isdisjoint(_words(one)))
+        for name in roster:
+            if _folded(name) not in names:
+                there[name] = Submission(
+                    name, stubs(), notes=("nothing was handed in",), missing=True, rostered=True
+                )
+    return [one for _, one in sorted(there.items())]
+
+
+def _words(one: Submission) -> set[str]:
+    """List what a roster may call a student: the whole name, the name alone, the number alone."""
+    words = [one.student, one.user, one.student.removesuffix(f" #{one.user}")]
+    return {_folded(word) for word in words if word}
+
+
+def _folded(name: str) -> str:
+    """Give a name without what differs between two ways of typing it."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -173,11 +204,11 @@ def _class_members(path: Path) -> Iterator[tuple[str, float, Callable[[int], byt
                     yield each.name, each.mtime, content.read
 
 
-def _read_class(folder: Path, attempts: int | None) -> list[Submission | Refused]:
+def _read_class(folder: Path, attempts: int | None, grades: Path | None) -> list[Submission | Refused]:
     found: dict[str, list[tuple[int, float, Submission]]] = {}
     refusals: list[Refused] = []
     for entry in sorted(folder.iterdir()):
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or (grades and grades.exists() and entry.samefile(grades)):
             continue
         student, attempt = name_of(entry)
         try:

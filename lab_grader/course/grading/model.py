@@ -12,9 +12,10 @@ NOTEBOOK = "notebook"
 # How nbval, in a process of its own, is told of a notebook, and the file in which it tells of cells.
 NOTEBOOK_FACTS, NOTEBOOK_CELLS = "LAB_NOTEBOOK", "cells.jsonl"
 # A status other than these two comes with a sentence that says what happened.
-RIGHT, WRONG = "right", "wrong"
+RIGHT, WRONG, UNREADABLE = "right", "wrong", "unreadable"
 STATUSES = (
     RIGHT, WRONG, "not_started", "waiting", "error", "timeout", "crashed", "memory", "refused",
+    UNREADABLE,
 )  # fmt: skip
 
 
@@ -23,7 +24,7 @@ class Submission:
     """What one student handed in, reduced to the files of their package.
 
     `files` maps a name below `lab_transformer/` to its bytes. `notes` say what was understood of what
-    was found, for the report.
+    was found, for the report. `user` is the number that Canvas or Moodle has for the student.
     """
 
     student: str
@@ -31,6 +32,10 @@ class Submission:
     source: str = ""
     submitted_at: str = ""
     notes: tuple[str, ...] = ()
+    user: str = ""
+    unreadable: str = ""  # why nothing of what was handed in could be read
+    missing: bool = False  # on the roster, and nothing was handed in
+    rostered: bool | None = None  # None where there is no roster
 
     @property
     def digest(self) -> str:
@@ -49,6 +54,7 @@ class Refused:
     source: str
     reason: str
     student: str = ""
+    trouble: str = ""  # the traceback, where it was the grader that failed
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,11 @@ def title(id: str) -> str:
 def refused(submission: Submission, exercise: Exercise, reason: str, isolation: str) -> Grade:
     """Grade an exercise that could not be tried at all."""
     return Grade(
-        submission.student, exercise.week, exercise.id, exercise.block, "refused", 0.0, exercise.points,
-        [], [], None, reason, isolation, 0.0, submission.digest,
+        submission.student, exercise.week, exercise.id, exercise.block, refused_as(submission), 0.0,
+        exercise.points, [], [], None, reason, isolation, 0.0, submission.digest,
     )  # fmt: skip
+
+
+def refused_as(submission: Submission) -> str:
+    """Give the status of what could not be tried."""
+    return UNREADABLE if submission.unreadable else "refused"

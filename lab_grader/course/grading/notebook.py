@@ -33,6 +33,7 @@ from lab_grader.course.grading.model import (
     Limits,
     Submission,
     notebook_id,
+    refused_as,
 )
 from lab_grader.course.grading.remote import Line, WorkerLost, printable
 from lab_grader.errors import UserError
@@ -183,7 +184,7 @@ def _entry(
 
 def refused(submission: Submission, notebook: Notebook, reason: str, isolation: str) -> Grade:
     """Grade a notebook that could not be tried at all."""
-    return _entry(submission, notebook, isolation, "refused", reason)
+    return _entry(submission, notebook, isolation, refused_as(submission), reason)
 
 
 def _run(

@@ -28,6 +28,7 @@ HEADLINES = {
     "crashed": "the code ended Python",
     "memory": "the code needed too much memory",
     "refused": "could not be tried",
+    "unreadable": "could not be read",
 }
 _PLAIN = ("right", "wrong", "not_started", "waiting")
 

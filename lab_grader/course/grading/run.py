@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lab_grader.course.grading import engines, intake
 from lab_grader.course.grading.coursefile import LEVELS, Course, read_course, read_roster
-from lab_grader.course.grading.gradebook import FILE, Gradebook
+from lab_grader.course.grading.gradebook import ERRORS, FILE, Gradebook
 from lab_grader.course.grading.model import (
     Grade,
     Limits,
@@ -26,6 +26,7 @@ from lab_grader.course.grading.model import (
     Submission,
     is_notebook,
     notebook_id,
+    refused,
 )
 from lab_grader.course.record import digest
 from lab_grader.errors import UserError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lab_grader.course.grading.notebook import Notebook
 
 
+TROUBLE = 3  # the exit code of a run in which the grader itself failed somewhere
 # A notebook may take so many times as long as with the course's own package.
 _PATIENCE = 5
 
@@ -68,58 +70,36 @@ def grade(
         )
     exercises = select(what)
     graded_notebooks = _notebooks(notebooks, what, exercises, course)
-    students = [] if roster is None else read_roster(roster)
-    received = intake.read_submissions(submissions, course.attempts, students)
-    handed_in = [one for one in received if isinstance(one, Submission)]
+    students = None if roster is None else read_roster(roster)
+    received = intake.read_submissions(submissions, course.attempts, out)
     refusals = [one for one in received if isinstance(one, Refused)]
-    handed_in = _with_missing(handed_in, students, refusals)
+    handed_in = intake.everybody(received, students)
     if not handed_in:
-        why = "".join(f"\n  {one.source}: {one.reason}" for one in refusals)
-        raise UserError(f"{submissions} holds no submission that could be understood{why}")
+        raise UserError(f"{submissions} holds no submission")
     book = Gradebook(out)
     try:
         chosen_seed = book.seed(seed)
-        book.receive([_with_refusals(one, refusals) for one in handed_in], refusals)
+        book.receive(handed_in, refusals)
+        for one in refusals:
+            if one.trouble:
+                book.trouble(one.student, f"reading {one.source}", one.trouble)
         book.remember("book", course.book)
         work = Work(book, exercises, course, level, chosen_seed, timeout, engine, scheduler, jobs)
         work.check(graded_notebooks)
-        tasks = work.tasks(handed_in)
+        work.refuse([one for one in handed_in if one.unreadable])
+        tasks = work.tasks([one for one in handed_in if not one.unreadable])
         work.run(tasks)
         book.write_files()
         from lab_grader.course.grading import reports
 
         reports.write(out, book)
-        _say(book, refusals, len(handed_in), len(tasks), out)
+        _say(handed_in, refusals, len(tasks), out)
+        return _end(book)
     except KeyboardInterrupt:
         print("Stopped. What is graded is kept, and the same command goes on.", file=sys.stderr)
         raise
     finally:
         book.close()
-    return 0
-
-
-def _with_missing(
-    handed_in: list[Submission], roster: list[str], refusals: list[Refused]
-) -> list[Submission]:
-    there = {one.student for one in handed_in}
-    refused = {one.student for one in refusals}
-    nothing = intake.stubs()
-    missing = [
-        Submission(student, nothing, notes=() if student in refused else ("nothing was handed in",))
-        for student in dict.fromkeys(roster)
-        if student not in there
-    ]
-    return sorted([*handed_in, *missing], key=lambda one: one.student)
-
-
-def _with_refusals(submission: Submission, refusals: list[Refused]) -> Submission:
-    """Tell a student what of theirs could not be understood."""
-    own = (
-        f"{one.source} could not be understood: {one.reason}"
-        for one in refusals
-        if one.student == submission.student
-    )
-    return dataclasses.replace(submission, notes=(*submission.notes, *own))
 
 
 def _notebooks(
@@ -237,6 +217,25 @@ class Work:
                 tasks.append(self._task(one, exercises, notebooks))
         return tasks
 
+    def refuse(self, unreadable: list[Submission]) -> None:
+        """Enter those of whom nothing could be read: a row and a page that say why."""
+        from lab_grader.course.grading import notebook
+
+        for one in unreadable:
+            self._book.enter(
+                one,
+                [
+                    *(
+                        (refused(one, e, one.unreadable, self._level), self._key)
+                        for e in self._exercises
+                    ),
+                    *(
+                        (notebook.refused(one, n, one.unreadable, self._level), self._notebook_key(n))
+                        for n in self._notebooks
+                    ),
+                ],
+            )
+
     def _notebook_key(self, notebook: Notebook) -> str:
         return f"{self._key} {notebook}"
 
@@ -298,11 +297,28 @@ def _progress(total: int) -> Iterator[Any]:
         yield done
 
 
-def _say(book: Gradebook, refusals: list[Refused], students: int, graded: int, out: Path) -> None:
+def _say(handed_in: list[Submission], refusals: list[Refused], graded: int, out: Path) -> None:
     for refusal in refusals:
         print(f"not understood: {refusal.source}: {refusal.reason}")
-    print(f"{students} submissions, {graded} graded now, {students - graded} unchanged.")
+    for one in handed_in:
+        if one.rostered is False:
+            print(f"not on the roster: {one.student}")
+    count = len(handed_in)
+    print(f"{count} submissions, {graded} graded now, {count - graded} unchanged.")
     print(f"Open {out / 'index.html'}; the grades are in {out / 'gradebook.csv'}.")
+
+
+def _end(book: Gradebook) -> int:
+    """Say how often the grader itself failed, as the exit code does."""
+    count = book.write_errors()
+    if not count:
+        return 0
+    print(
+        f"{count} unexpected error{'s' * (count > 1)} of the grader itself: all else is graded, and "
+        f"{book.folder / ERRORS} says where. The same command tries again.",
+        file=sys.stderr,
+    )
+    return TROUBLE
 
 
 def report(out: Path) -> int:
@@ -313,10 +329,10 @@ def report(out: Path) -> int:
     try:
         book.write_files()
         reports.write(out, book)
+        print(f"Open {out / 'index.html'}.")
+        return _end(book)
     finally:
         book.close()
-    print(f"Open {out / 'index.html'}.")
-    return 0
 
 
 def _existing(out: Path) -> Gradebook:
