@@ -6,9 +6,9 @@ import html
 import math
 from collections.abc import Iterator
 
-from lab_grader.exercises import Exercise, book_address
+from lab_grader.exercises import book_address, read_more
 from lab_grader.failures import Numbers, Picture
-from lab_grader.runner import Result
+from lab_grader.runner import Property, Result
 
 MARKS = {"right": "✓", "wrong": "✗", "not_started": "·", "waiting": "…"}
 COLOURS = {"right": "green", "wrong": "red", "not_started": "dim", "waiting": "yellow"}
@@ -21,6 +21,8 @@ def headline(result: Result) -> str:
     match result.status:
         case "right":
             return f"all {len(properties)} properties hold, {exercise.points} points"
+        case "wrong" if not properties:
+            return f"lab_transformer/{exercise.module}.py cannot be imported"
         case "wrong":
             return f"{holds} of {len(properties)} properties hold"
         case "waiting":
@@ -33,7 +35,8 @@ def advice(result: Result) -> Iterator[tuple[str, str]]:
     if result.diagnosis is not None:
         exact = result.diagnosis.exact and result.diagnosis.name != ""
         yield "What happened" if exact else "Most likely", result.diagnosis.message
-        yield "Read more", read_more(result.exercise)
+        if result.properties:
+            yield "Read more", read_more(result.exercise, book_address())
     if result.status == "waiting":
         yield "First", f"finish exercise {result.waits_for}: this one is built on it"
     printed = next((property.printed for property in result.properties if property.printed.strip()), "")
@@ -41,9 +44,30 @@ def advice(result: Result) -> Iterator[tuple[str, str]]:
         yield "Your code printed", printed.strip()
 
 
-def read_more(exercise: Exercise) -> str:
-    """Say where the book explains the block."""
-    return f"{book_address()}{exercise.page}"
+def folded(result: Result) -> Iterator[tuple[Property, str, list[Property]]]:
+    """List the properties: each with what to say of it, and with others that fail for the same reason.
+
+    What the diagnosis says already is not said again.
+    """
+    said = result.diagnosis.message if result.diagnosis is not None else ""
+    groups: dict[object, list[Property]] = {}
+    for property in result.properties:
+        reason = property.sentence if property.ok else _reason(property)
+        groups.setdefault((property.ok, reason), []).append(property)
+    for first, *others in groups.values():
+        yield first, "" if first.message in said else first.said, others
+
+
+def _reason(property: Property) -> str:
+    """Tell failures apart; the same error in the same line is the same, whatever sizes it names."""
+    if property.symptom == "exception":
+        place = [line for line in property.message.splitlines() if line.startswith("  at ")]
+        return property.message.partition(":")[0] + "".join(place)
+    return property.said
+
+
+def _more(others: list[Property]) -> str:
+    return f"and {len(others)} more for the same reason: " + "; ".join(p.sentence for p in others)
 
 
 def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
@@ -52,12 +76,14 @@ def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
     title = (f"{exercise.id} {exercise.title}", "bold")
     yield [(f"{MARKS[result.status]} ", COLOURS[result.status]), title, (f": {headline(result)}", "")]
     if result.status == "wrong":
-        for property in result.properties:
+        for property, said, others in folded(result):
             if property.ok:
                 yield [(f"    ✓ {property.sentence}", "dim")]
             else:
                 yield [("    ✗ ", "red"), (property.sentence, "")]
-                yield from ([(f"        {line}", "")] for line in property.said.splitlines())
+                yield from ([(f"        {line}", "")] for line in said.splitlines())
+            if others:
+                yield [(f"        {_more(others)}", "dim")]
     for heading, words in advice(result):
         first, *rest = words.splitlines()
         yield [(f"  {heading}: ", "bold"), (first, "")]
@@ -113,8 +139,9 @@ def card(result: Result) -> str:
         parts.append(draw(picture))
     if result.status == "wrong":
         parts.append("<ul>")
-        for property in result.properties:
-            message = f"<pre>{_escape(property.said)}</pre>" if property.message else ""
+        for property, said, others in folded(result):
+            message = f"<pre>{_escape(said)}</pre>" if said else ""
+            message += f"<pre>{_escape(_more(others))}</pre>" if others else ""
             kind = "good" if property.ok else "bad"
             parts.append(f'<li class="{kind}">{_escape(property.sentence)}{message}</li>')
         parts.append("</ul>")
@@ -136,46 +163,96 @@ def _paragraphs(words: str) -> str:
     return "<br>".join(lines)
 
 
+_LEFT, _TOP = 26, 38  # of a grid, for the numbers of the marked row and column
+
+
 def draw(picture: Picture) -> str:
-    """Lay expected and actual numbers side by side, as squares."""
+    """Lay expected and actual numbers side by side, with a scale; mark the entry that a message names.
+
+    A figure for any page, light or dark; where the page is narrow, one grid stands below the other.
+    """
     rows, columns = len(picture.expected), len(picture.expected[0])
     cell = max(6, min(26, 260 // max(rows, columns)))
-    flat = [abs(n) for grid in (picture.expected, picture.actual) for row in grid for n in row]
-    top = max((n for n in flat if math.isfinite(n)), default=1.0) or 1.0
-    width, height = columns * cell, rows * cell
-    label = f"{picture.what}: rows are {picture.axes[0]}, columns are {picture.axes[1]}"
-    parts = [
-        f'<svg viewBox="0 0 {2 * width + 60} {height + 44}" width="{2 * width + 60}" role="img" '
-        f'aria-label="{_escape(label)}, expected and yours">'
-    ]
-    for x, title, numbers in (
-        (10, "expected", picture.expected),
-        (width + 40, "yours", picture.actual),
-    ):
-        parts.append(f'<text x="{x}" y="14" font-size="13" fill="currentColor">{title}</text>')
-        parts += _squares(numbers, x, cell, top)
-    parts.append(
-        f'<text x="10" y="{height + 38}" font-size="12" fill="currentColor">'
-        f"{_escape(label)}</text></svg>"
+    flat = [n for grid in (picture.expected, picture.actual) for row in grid for n in row]
+    finite = [n for n in flat if math.isfinite(n)]
+    top = max(map(abs, finite), default=1.0) or 1.0
+    caption = f"{picture.what}: rows are {picture.axes[0]}, columns are {picture.axes[1]}."
+    if picture.worst is not None:
+        i, j = picture.worst
+        caption += (
+            f" Marked: {picture.axes[0]} {i}, {picture.axes[1]} {j}, expected "
+            f"{picture.expected[i][j]:.4g}, yours {picture.actual[i][j]:.4g}."
+        )
+    if len(finite) < len(flat):
+        caption += " A cross is no finite number."
+    grids = (
+        _grid(title, numbers, picture, cell, top)
+        for title, numbers in (("expected", picture.expected), ("yours", picture.actual))
     )
-    return "".join(parts)
+    scale = _scale(-top if min(finite, default=0.0) < 0 else 0.0, top)
+    return (
+        '<figure style="margin: .5em 0; display: flex; flex-wrap: wrap; gap: .3em 1.5em; '
+        f'align-items: flex-end">{"".join(grids)}{scale}'
+        f'<figcaption style="flex-basis: 100%; font-size: 13px">{_escape(caption)}</figcaption>'
+        "</figure>"
+    )
 
 
-def _squares(numbers: Numbers, left: int, cell: int, top: float) -> Iterator[str]:
-    """Draw blue for positive, orange for negative numbers, and a cross for what is no number."""
+def _grid(title: str, numbers: Numbers, picture: Picture, cell: int, top: float) -> str:
+    width = max(_LEFT + len(numbers[0]) * cell + 2, 90)
+    height = _TOP + len(numbers) * cell + 2
+    parts = [_svg(width, height, f"{title}: {picture.what}"), _label(_LEFT, 13, title)]
     for i, row in enumerate(numbers):
         for j, number in enumerate(row):
-            x, y = left + j * cell, 22 + i * cell
-            if math.isfinite(number):
-                colour = "#0072b2" if number >= 0 else "#d55e00"
-                yield (
-                    f'<rect x="{x}" y="{y}" width="{cell - 1}" height="{cell - 1}" fill="{colour}" '
-                    f'fill-opacity="{0.06 + 0.94 * min(1.0, abs(number) / top):.2f}">'
-                    f"<title>{number:.4g}</title></rect>"
-                )
-            else:
-                side = cell - 5
-                yield (
-                    f'<path d="M{x + 2} {y + 2}l{side} {side}m0 -{side}l-{side} {side}" '
-                    f'stroke="#cc0000" stroke-width="2"><title>{number}</title></path>'
-                )
+            parts.append(_square(number, _LEFT + j * cell, _TOP + i * cell, cell, top))
+    if picture.worst is not None:
+        i, j = picture.worst
+        x, y = _LEFT + j * cell, _TOP + i * cell
+        parts.append(_label(x + cell // 2, _TOP - 6, str(j), "middle"))
+        parts.append(_label(_LEFT - 5, y + cell // 2 + 4, str(i), "end"))
+        parts.append(
+            f'<rect class="worst" x="{x - 1}" y="{y - 1}" width="{cell + 1}" height="{cell + 1}" '
+            'fill="none" stroke="currentColor" stroke-width="2"/>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _scale(low: float, top: float) -> str:
+    """Draw which colour is which number."""
+    steps = 9 if low else 5
+    parts = [_svg(steps * 18 + 50, 38, f"the scale, from {low:.3g} to {top:.3g}")]
+    for step in range(steps):
+        number = low + (top - low) * step / (steps - 1)
+        parts.append(_square(number, 16 + step * 18, 2, 18, top))
+    for number in dict.fromkeys((low, 0.0, top)):
+        middle = 25 + round((steps - 1) * 18 * (number - low) / (top - low))
+        parts.append(_label(middle, 34, f"{number:.3g}", "middle"))
+    return "".join([*parts, "</svg>"])
+
+
+def _svg(width: int, height: int, label: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" style="max-width: 100%; height: auto" '
+        f'role="img" aria-label="{_escape(label)}">'
+    )
+
+
+def _label(x: int, y: int, words: str, anchor: str = "start") -> str:
+    place = f'x="{x}" y="{y}" text-anchor="{anchor}"'
+    return f'<text {place} font-size="13" fill="currentColor">{words}</text>'
+
+
+def _square(number: float, x: int, y: int, cell: int, top: float) -> str:
+    """Draw blue for a positive number, orange for a negative one, and a cross for what is none."""
+    if math.isfinite(number):
+        colour = "#0072b2" if number >= 0 else "#d55e00"
+        return (
+            f'<rect x="{x}" y="{y}" width="{cell - 1}" height="{cell - 1}" fill="{colour}" '
+            f'fill-opacity="{0.06 + 0.94 * min(1.0, abs(number) / top):.2f}">'
+            f"<title>{number:.4g}</title></rect>"
+        )
+    side = cell - 5
+    return (
+        f'<path d="M{x + 2} {y + 2}l{side} {side}m0 -{side}l-{side} {side}" '
+        f'stroke="#cc0000" stroke-width="2"><title>{number}</title></path>'
+    )

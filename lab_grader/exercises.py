@@ -62,6 +62,11 @@ class Exercise:
         return f"{self.week:02}_{TOPICS[self.week]}.html#{self.name.lower().replace('_', '-')}"
 
     @property
+    def notebook(self) -> str:
+        """The notebook in which the block is built."""
+        return f"notebooks/{self.week:02}_{TOPICS[self.week]}.ipynb"
+
+    @property
     def order(self) -> tuple[int, ...]:
         """The id as numbers: 10.2 comes after 9.1."""
         return tuple(int(part) for part in self.id.split("."))
@@ -72,14 +77,18 @@ def in_workspace() -> bool:
     return RELEASED.exists()
 
 
+def workspace_around(folder: Path) -> Path | None:
+    """Find the nearest folder, from this one upwards, that a release made."""
+    for candidate in (folder, *folder.parents):
+        if (candidate / RELEASED.parent.name / RELEASED.name).is_file():
+            return candidate
+    return None
+
+
 def foreign_workspace() -> Path | None:
     """Find the workspace around the current folder, if its `lab_grader` is another one than this."""
-    here = Path(__file__).resolve().parent
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        grader = folder / here.name
-        if (grader / RELEASED.name).exists():
-            return folder if grader.resolve() != here else None
-    return None
+    root = workspace_around(Path.cwd())
+    return root if root is not None and root.resolve() != RELEASED.resolve().parents[1] else None
 
 
 class UnknownExerciseError(LookupError):
@@ -116,8 +125,18 @@ def _released() -> dict[str, Any]:
 
 
 def book_address() -> str:
-    """Give the address that the book's pages start with: where `make serve` puts it, unless told."""
-    return str(_released()["book"]) if in_workspace() else LOCAL_BOOK
+    """Give the address of the book's pages, if a workspace was released with one."""
+    return str(_released()["book"]) if in_workspace() else ""
+
+
+def read_more(exercise: Exercise, book: str) -> str:
+    """Say where a block is explained: on its page of a published book, else in the week's notebook.
+
+    `book` is the address of the book's pages, or nothing where none is published.
+    """
+    if book:
+        return f"{book.removesuffix('/')}/{exercise.page}"
+    return f"{exercise.notebook}, section {exercise.id}"
 
 
 def to_json(exercises: list[Exercise], book: str) -> str:

@@ -11,12 +11,16 @@ MISFITS = {"IndexError", "RuntimeError", "ValueError"}
 
 @dataclass(frozen=True)
 class Picture:
-    """Expected and actual numbers to lay side by side: rows, columns and their names."""
+    """Expected and actual numbers to lay side by side: rows, columns and their names.
+
+    `worst` is the row and the column of the entry that the message names.
+    """
 
     what: str
     axes: tuple[str, str]
     expected: Numbers
     actual: Numbers
+    worst: tuple[int, int] | None = None
 
 
 class TimeIsUp(BaseException):

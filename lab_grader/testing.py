@@ -135,10 +135,13 @@ def _picture(actual: Tensor, wanted: Tensor, worst: Tensor, what: str, axes: str
     names = axes.split()
     if actual.ndim < 2 or len(names) != actual.ndim or max(actual.shape[-2:]) > 64:
         return None
-    place = _unravelled(worst, actual.shape)[:-2]
+    *outer, row, column = _unravelled(worst, actual.shape)
+    place = tuple(outer)
     where = ", ".join(f"{name} {i}" for name, i in zip(names, place, strict=False))
     title = f"{what.removeprefix('the ')}" + (f" ({where})" if where else "")
-    return Picture(title, (names[-2], names[-1]), wanted[place].tolist(), actual[place].tolist())
+    return Picture(
+        title, (names[-2], names[-1]), wanted[place].tolist(), actual[place].tolist(), (row, column)
+    )
 
 
 def _shape(shape: Iterable[int], axes: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab_grader.errors import UserError
-from lab_grader.exercises import LOCAL_BOOK
 
 Command = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 
@@ -23,7 +22,10 @@ def add_commands(command: Command) -> None:
     release.add_argument("out", type=Path, metavar="OUT", help="the folder to write (or the zip file)")
     release.add_argument("--weeks", default="", metavar="1-3", help="the weeks to release (all)")
     release.add_argument("--zip", action="store_true", help="write OUT.zip instead of a folder")
-    release.add_argument("--book", default=LOCAL_BOOK, metavar="URL", help="where the book's pages are")
+    release.add_argument(
+        "--book", default="", metavar="URL",
+        help="where the book's pages are published; links lead there, or else to the notebooks",
+    )  # fmt: skip
     prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
     prove.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove.add_argument("--seed", type=int, help="the seed of all inputs (the published one)")

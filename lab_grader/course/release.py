@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from lab_grader import source, tape
 from lab_grader.course.record import record_all
 from lab_grader.errors import UserError
-from lab_grader.exercises import LOCAL_BOOK, Exercise, catalogue, package_folder, to_json
+from lab_grader.exercises import Exercise, catalogue, package_folder, to_json
 from lab_grader.runner import TESTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,8 +29,10 @@ _LEFT_BEHIND = re.compile(r"(^|/)__pycache__/|^\.lab/[^/]+\.json$")
 LEARNER_HEADING = "# == what a learner needs ==\n"
 
 
-def release(out: Path, weeks: str = "", zipped: bool = False, book: str = LOCAL_BOOK) -> int:
+def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") -> int:
     """Write a workspace, or its zip, where nothing of anybody's is in the way."""
+    if book and not book.startswith(("http://", "https://")):
+        raise UserError(f"--book is an address that starts with https://, not {book!r}")
     exercises = choose(weeks)
     if zipped and out.suffix != ".zip":
         out = out.with_name(out.name + ".zip")
