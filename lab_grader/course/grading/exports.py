@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table, to_csv
+from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table
 from lab_grader.course.grading.intake import canvas_id
 from lab_grader.course.grading.model import title
+from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
 from lab_grader.exercises import package_folder, select
 
