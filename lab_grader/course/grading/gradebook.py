@@ -167,6 +167,11 @@ class Gradebook:
         """Give the unexpected errors of the last run: student, place, traceback."""
         return list(self._base.execute("select student, place, traceback from troubles order by rowid"))
 
+    def forget_troubles(self, places: Iterable[str]) -> None:
+        """Forget what went wrong at places that are about to be tried again."""
+        with self._base:
+            self._base.executemany("delete from troubles where place = ?", [(one,) for one in places])
+
     def write_errors(self) -> int:
         """Write `errors.log` for whoever mends the grader, or remove an old one; say how many."""
         found = self.troubles()
