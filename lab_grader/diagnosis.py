@@ -40,11 +40,15 @@ _rank = operator.itemgetter(0, 1)
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the mistake most likely is, in the learner's words."""
+    """What the mistake most likely is, in the learner's words.
+
+    The kind is `turn`, a wrong turn that is known by its name, or `symptom`.
+    """
 
     name: str
     message: str
     exact: bool = True
+    kind: str = "symptom"
 
 
 Turns = list[tuple[tuple[str, ...], Trace]]
@@ -119,7 +123,7 @@ class Known:
             return None
         *_, score, names = found
         message = "\n".join(self.messages[name] for name in names)
-        return Diagnosis(" + ".join(names), message, exact=score > 0.999)
+        return Diagnosis(" + ".join(names), message, exact=score > 0.999, kind="turn")
 
 
 @functools.cache

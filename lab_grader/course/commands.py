@@ -59,6 +59,7 @@ def add_commands(command: Command) -> None:
     grade.add_argument(
         "--course", type=Path, metavar="FILE", help="course.toml: points, deadlines, attempts, limits"
     )
+    grade.add_argument("--book", metavar="URL", help="where the book's pages are, for links in reports")
     regrade = command("regrade", _regrade, "have grades made again by the next `lab grade`")
     regrade.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
     regrade.add_argument(
@@ -136,7 +137,7 @@ def _grade(args: argparse.Namespace) -> int:
     )
     return grade(
         args.submissions, args.out, what, args.jobs, args.engine, args.scheduler, args.seed,
-        args.timeout, args.isolation, args.roster, args.course, args.notebooks,
+        args.timeout, args.isolation, args.roster, args.course, args.notebooks, args.book,
     )  # fmt: skip
 
 

@@ -26,7 +26,10 @@ def filled(tmp_path: Path) -> Iterator[Gradebook]:
     ]
     book.receive(handed_in, [Refused(f"{HOSTILE}.zip", f"it holds {HOSTILE}")])
     where = f"ZeroDivisionError: {HOSTILE}\n  at lab_transformer/masking.py, line 3: return 1 / 0"
-    wrong = {"diagnosis": {"name": "upper-triangle", "message": HOSTILE}, "feedback": where}
+    wrong = {
+        "diagnosis": {"name": "upper-triangle", "kind": "turn", "message": HOSTILE},
+        "feedback": where,
+    }
     for one, points in zip(handed_in, [2.0, 0.5, 0.0], strict=True):
         facts = wrong if one.student == HOSTILE else {}
         grades = [a_grade(one.student, "6.1", points, **facts), a_grade(one.student, "8.2", 2.0)]

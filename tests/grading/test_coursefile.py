@@ -9,7 +9,6 @@ from small_class import a_grade
 
 from lab_grader.course.grading.coursefile import Course, read_course, read_roster
 from lab_grader.errors import UserError
-from lab_grader.exercises import LOCAL_BOOK
 
 
 def course(tmp_path: Path, text: str) -> Course:
@@ -104,10 +103,9 @@ def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, key: st
     assert key in str(raised.value)
 
 
-def test_links_lead_to_the_book_of_the_course(tmp_path: Path) -> None:
-    found = course(tmp_path, 'book = "https://example.org/book"')
-    grade = a_grade("student-01", "6.1", 0.5, feedback=f"Read more: {LOCAL_BOOK}06_masking.html")
-    assert found.settle(grade, "").feedback == "Read more: https://example.org/book/06_masking.html"
+def test_the_address_of_the_book_ends_where_its_pages_begin(tmp_path: Path) -> None:
+    assert course(tmp_path, 'book = "https://example.org/book"').book == "https://example.org/book/"
+    assert course(tmp_path, "").book == ""
 
 
 def test_a_roster_without_its_column_says_what_it_needs(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from small_class import HOSTILE, RIGHT
 from lab_grader.course.grading import exports
 from lab_grader.course.grading.gradebook import Gradebook
 from lab_grader.course.grading.reports import file_name
+from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
 
 # gradescope-autograders.readthedocs.io/en/latest/specs, "Output format"
@@ -97,6 +98,49 @@ def test_no_exported_cell_is_a_formula(filled: Gradebook, to: str) -> None:
     cells = [cell for row in rows(exported(filled, to) / f"{to}.csv") for cell in row]
     assert "'" + HOSTILE in cells
     assert not any(cell.lstrip().startswith(("=", "+", "-", "@")) for cell in cells)
+
+
+NASTY = [
+    "=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1", "＋1", "－1", "＠x", "﹦1",
+    "−1", "\u00a0=1", "\u200b=1", "\ufeff=1", "\u202e=1", "x;=1", "x; =1", 'x;"=1', "x,=1", "x\t=1",
+    "x\n=1", "x\r\n=1", "x\u2028=1", "x|=1", '"=1', '";=1;"', "x;＝cmd|' /C calc'!A0", ";;=1",
+    "\x00=1", "\udc80=1",
+]  # fmt: skip
+SAFE = [
+    "student-01", "Ö, Ä", "a;b", 'say "x"', "O'x", "a-b", "a=b", "1 + 1", "x@example.org", "李",
+    "a, b; c",
+]  # fmt: skip
+
+
+def lenient_cells(text: str, separator: str) -> list[str]:
+    """Read CSV as a program that splits at something else: a quote counts where a cell begins."""
+    read = csv.reader(text.splitlines(), delimiter=separator, strict=False)
+    return [cell for row in read for cell in row] + re.split(f"[{separator}\n]", text)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("cell", NASTY)
+def test_no_text_begins_a_formula_wherever_lines_are_split(cell: str, separator: str) -> None:
+    for row in ([cell, 1.0], ["student-01", cell, 2.0, cell]):
+        for found in lenient_cells(to_csv([row, row]).removeprefix("\ufeff"), separator):
+            unseen = re.sub(r'^[\s"\u200b\u202e\ufeff]+', "", found)
+            assert not unseen.startswith(tuple("=+-@＝＋－＠﹦−")), found
+
+
+def test_what_is_safe_is_read_back_as_it_was() -> None:
+    text = to_csv([["student", "points"], *([name, 2.5] for name in SAFE)])
+    found = list(csv.reader(text.removeprefix("\ufeff").splitlines()))
+    assert found == [["student", "points"], *([name, "2.5"] for name in SAFE)]
+
+
+def test_a_nasty_text_stays_one_cell_in_one_line() -> None:
+    found = list(csv.reader(to_csv([[cell, 1] for cell in NASTY]).splitlines()))
+    assert [len(row) for row in found] == [2] * len(NASTY)
+
+
+def test_excel_is_told_the_encoding_only_where_it_matters() -> None:
+    assert to_csv([["student-01"]]).isascii()
+    assert to_csv([["Ö"]]).startswith("\ufeff")
 
 
 def test_an_export_overwrites_nothing(filled: Gradebook, tmp_path: Path) -> None:

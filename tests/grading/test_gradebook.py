@@ -25,7 +25,7 @@ from small_class import (
 )
 
 from lab_grader.course.grading import intake
-from lab_grader.course.grading.gradebook import Gradebook, attention, harmless
+from lab_grader.course.grading.gradebook import Gradebook, attention
 from lab_grader.course.grading.model import Refused, Submission
 
 
@@ -177,11 +177,6 @@ def test_no_cell_of_the_csv_can_run_in_a_spreadsheet(filled: Gradebook) -> None:
     assert sorted(row[0] for row in rows) == sorted(
         ["student", "'" + HOSTILE, "student-01", "student-02"]
     )
-
-
-@pytest.mark.parametrize("cell", ["=1", "+1", "-1", "@x", "\t=1", "\r=1", "  =1"])
-def test_every_beginning_of_a_formula_is_quoted(cell: str) -> None:
-    assert harmless(cell) == "'" + cell
 
 
 def test_a_folder_without_grades_says_what_to_run_first(tmp_path: Path) -> None:

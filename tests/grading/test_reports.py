@@ -187,20 +187,20 @@ def test_the_next_step_is_what_is_begun(begun: Gradebook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "name", "said"),
+    ("status", "kind", "said"),
     [
-        ("wrong", "upper-triangle", "stands below"),
-        ("error", "exception", "stands below"),
-        ("wrong", "relation", "A question to start with"),
+        ("wrong", "turn", "stands below"),
+        ("error", "symptom", "stands below"),
+        ("wrong", "symptom", "A question to start with"),
     ],
 )
 def test_a_question_comes_with_the_next_step_where_the_mistake_has_no_name(
-    tmp_path: Path, status: str, name: str, said: str
+    tmp_path: Path, status: str, kind: str, said: str
 ) -> None:
     book = Gradebook(tmp_path / "grades")
     one = Submission("student-01", {})
     book.receive([one], [])
-    diagnosis = {"name": name, "message": "It went wrong."}
+    diagnosis = {"name": "inverted", "kind": kind, "message": "It went wrong."}
     book.enter(one, [(a_grade("student-01", "6.1", 0, status=status, diagnosis=diagnosis), "key")])
     reports.write(book.folder, book)
     book.close()

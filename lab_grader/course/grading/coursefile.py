@@ -13,7 +13,7 @@ from typing import Any
 
 from lab_grader.course.grading.model import Grade, Limits
 from lab_grader.errors import UserError
-from lab_grader.exercises import LOCAL_BOOK, catalogue
+from lab_grader.exercises import catalogue
 
 LEVELS = ("process", "reduced", "full")
 
@@ -28,7 +28,7 @@ class Course:
     late_most: float = 1.0
     attempts: int | None = None
     isolation: str = "process"
-    book: str = LOCAL_BOOK  # where the links of reports lead
+    book: str = ""  # where the links of reports lead; they need none
     limits: Limits = field(default_factory=Limits)
     exercise_limits: dict[str, Limits] = field(default_factory=dict)
     # Whether notebooks are graded where the command does not say, what each is worth, and its limits.
@@ -56,7 +56,6 @@ class Course:
             grade,
             points=round(worth * share, 2),
             max_points=worth,
-            feedback=grade.feedback.replace(LOCAL_BOOK, self.book),
             extra=extra,
         )
 
@@ -87,9 +86,6 @@ def read_course(path: Path | None) -> Course:
     _only(path, "notebook.", notebook, {"points", "seconds", "memory_mb"})
     worth = _number(path, "notebook.points", notebook.get("points", Course.notebook_points))
     bounds = {key: value for key, value in notebook.items() if key != "points"}
-    book = facts.get("book", LOCAL_BOOK)
-    if not isinstance(book, str) or not book.startswith(("http://", "https://")):
-        raise UserError(f"{path}: book is an address that starts with https://, not {book!r}")
     if not isinstance(facts.get("limits", {}), dict):
         raise UserError(f"{path}: limits is a table")
     limits = dict(facts.get("limits", {}))
@@ -102,7 +98,7 @@ def read_course(path: Path | None) -> Course:
         late_most=_share(path, "late.most", late.get("most", 1.0)),
         attempts=attempts,
         isolation=isolation,
-        book=book.rstrip("/") + "/",
+        book=book_address(facts.get("book"), f"{path}: book"),
         limits=base,
         notebooks=worth > 0 if "notebook" in facts else None,
         notebook_points=worth,
@@ -113,6 +109,15 @@ def read_course(path: Path | None) -> Course:
             if _known(path, "limits", id)
         },
     )
+
+
+def book_address(book: Any, origin: str) -> str:
+    """Give the address that the pages of a course's book start with; none where there is no book."""
+    if book is None:
+        return ""
+    if not isinstance(book, str) or not book.startswith(("http://", "https://")):
+        raise UserError(f"{origin} is an address that starts with https://, not {book!r}")
+    return book.rstrip("/") + "/"
 
 
 def _only(path: Path, prefix: str, table: Any, allowed: set[str]) -> None:

@@ -8,15 +8,20 @@ Moodle: a column that names the user, then one for each grade item.
 from __future__ import annotations
 
 import json
+import re
 import secrets
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table, to_csv
+from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table
 from lab_grader.course.grading.intake import canvas_id
 from lab_grader.course.grading.model import title
+from lab_grader.course.grading.reports import file_name, link, readable
+from lab_grader.course.grading.run import TROUBLE
+from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
 from lab_grader.exercises import package_folder, select
 
@@ -31,45 +36,64 @@ def export(grades: Path, to: str, out: Path | None) -> int:
     if out is not None and out.exists():
         raise UserError(f"{out} exists already: delete it, or name another with --out")
     book = Gradebook(grades)
+    failed: list[tuple[str, str]] = []
     try:
         if to in _PER_STUDENT:
-            written = _write_each(book, to, out or grades / "export" / to)
+            written, failed = _write_each(book, to, out or grades / "export" / to)
         else:
             written = out or grades / "export" / f"{to}.csv"
             replace(written, to_csv(_PER_CLASS[to](book)))
     finally:
         book.close()
     print(f"Wrote {written}.")
-    return 0
+    for student, error in failed:
+        print(
+            f"not written, for the grader itself failed: {readable(student)}: {error}", file=sys.stderr
+        )
+    return TROUBLE if failed else 0
 
 
-def _write_each(book: Gradebook, to: str, out: Path) -> Path:
-    """Write a file for each student, or a single one where there is but one student."""
-    from lab_grader.course.grading.reports import file_name
+def _write_each(book: Gradebook, to: str, out: Path) -> tuple[Path, list[tuple[str, str]]]:
+    """Write a file for each student, or a single one where there is but one student.
 
+    Give the place, and the students for whom that failed, each with the error.
+    """
     by_student: dict[str, Grades] = {}
     for grade in book.grades():
         by_student.setdefault(grade["student"], []).append(grade)
     single = out.suffix == ".json"
     if single and len(by_student) != 1:
         raise UserError(f"{out} can hold one student, not {len(by_student)}: name a folder with --out")
-    submissions = book.submissions()
+    submissions, address = book.submissions(), book.fact("book") or ""
+    failed = []
     for student, rows in by_student.items():
-        said = submissions[student]["notes"]
-        text = json.dumps(_PER_STUDENT[to](rows, said), ensure_ascii=False, indent=1)
+        try:
+            found = _PER_STUDENT[to](rows, submissions[student]["notes"], address)
+            text = json.dumps(found, ensure_ascii=False, indent=1)
+        except Exception as error:
+            failed.append((student, repr(error)))
+            continue
         replace(out if single else out / f"{file_name(student)}.json", text + "\n")
-    return out
+    return out, failed
 
 
 def _name(grade: dict[str, Any]) -> str:
     return f"{grade['exercise']} {title(grade['exercise'])}"
 
 
-def gradescope(rows: Grades, said: list[str]) -> dict[str, Any]:
+def _said(grade: dict[str, Any], address: str) -> str:
+    """Give what is said about an exercise, with where to read more."""
+    said = readable(grade["feedback"])
+    if address and grade["status"] not in ("right", "not_started"):
+        said += f"\n  Read more: {link(grade['exercise'], address)}"
+    return said
+
+
+def gradescope(rows: Grades, notes: list[str], address: str) -> dict[str, Any]:
     """Give one student's `results.json`: a test case is an exercise."""
     return {
         "score": round(sum(grade["points"] for grade in rows), 2),
-        "output": "\n".join(said),
+        "output": readable("\n".join(notes)),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
@@ -82,18 +106,22 @@ def gradescope(rows: Grades, said: list[str]) -> dict[str, Any]:
                 "score": grade["points"],
                 "max_score": grade["max_points"],
                 "status": "passed" if grade["status"] == "right" else "failed",
-                "output": grade["feedback"],
+                "output": _said(grade, address),
             }
             for grade in rows
         ],
     }
 
 
-def github(rows: Grades, said: list[str]) -> dict[str, Any]:
-    """Give one student's result as the grading reporter of GitHub Classroom reads it."""
+def github(rows: Grades, notes: list[str], address: str) -> dict[str, Any]:
+    """Give one student's result as the grading reporter of GitHub Classroom reads it.
+
+    The reporter knows nothing of `student`, by which a workflow finds whose result it is.
+    """
     right = all(grade["status"] == "right" for grade in rows)
     return {
         "version": 1,
+        "student": rows[0]["student"],
         "status": "pass" if right else "fail",
         "max_score": sum(grade["max_points"] for grade in rows),
         "tests": [
@@ -101,7 +129,7 @@ def github(rows: Grades, said: list[str]) -> dict[str, Any]:
                 "name": _name(grade),
                 "status": "pass" if grade["status"] == "right" else "fail",
                 "score": grade["points"],
-                "message": "\n".join([*said, grade["feedback"]]),
+                "message": _no_command("\n".join([*notes, _said(grade, address)])),
                 "test_code": f"lab check {grade['exercise']}",
                 "filename": "",
                 "line_no": 0,
@@ -110,6 +138,11 @@ def github(rows: Grades, said: list[str]) -> dict[str, Any]:
             for grade in rows
         ],
     }
+
+
+def _no_command(text: str) -> str:
+    """Let nothing of a message be a command to GitHub's runner, which reads them from the log."""
+    return re.sub(r"^(\s*):(?=:)", r"\1: ", readable(text), flags=re.M).replace("##[", "## [")
 
 
 def _items(book: Gradebook) -> tuple[list[str], list[float], list[list[Any]]]:
@@ -139,7 +172,7 @@ def moodle(book: Gradebook) -> list[list[Any]]:
     return [["username", *titles], *rows]
 
 
-_PER_STUDENT: dict[str, Callable[[Grades, list[str]], dict[str, Any]]] = {
+_PER_STUDENT: dict[str, Callable[[Grades, list[str], str], dict[str, Any]]] = {
     "gradescope": gradescope,
     "github": github,
 }

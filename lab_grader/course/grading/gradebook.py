@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import hashlib
-import io
 import json
 import os
 import secrets
@@ -16,6 +14,7 @@ from typing import Any
 
 from lab_grader.course.grading.intake import stubs
 from lab_grader.course.grading.model import Grade, Refused, Submission, order
+from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
 
 FILE = "gradebook.sqlite"
@@ -168,6 +167,11 @@ class Gradebook:
         """Give the unexpected errors of the last run: student, place, traceback."""
         return list(self._base.execute("select student, place, traceback from troubles order by rowid"))
 
+    def forget_troubles(self, places: Iterable[str]) -> None:
+        """Forget what went wrong at places that are about to be tried again."""
+        with self._base:
+            self._base.executemany("delete from troubles where place = ?", [(one,) for one in places])
+
     def write_errors(self) -> int:
         """Write `errors.log` for whoever mends the grader, or remove an old one; say how many."""
         found = self.troubles()
@@ -255,26 +259,13 @@ def table(grades: list[dict[str, Any]]) -> list[list[Any]]:
     return rows
 
 
-def to_csv(rows: list[list[Any]]) -> str:
-    """Write rows as CSV in which no text can be taken for a formula by a spreadsheet."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([harmless(cell) for cell in row] for row in rows)
-    return out.getvalue()
-
-
-def harmless(cell: Any) -> Any:
-    """Put a quote before a text that a spreadsheet would run."""
-    if isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "\t", "\r")):
-        return "'" + cell
-    return cell
-
-
 def replace(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        fresh.write_text(text, encoding="utf-8", newline="\n")
+        # Half a character, which no file can hold, is written as its number.
+        fresh.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)

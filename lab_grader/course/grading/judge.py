@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from lab_grader.course.grading.remote import Line, Remote, Talk
 from lab_grader.course.record import known_for
 from lab_grader.diagnosis import Diagnosis, Known
 from lab_grader.exercises import Exercise
-from lab_grader.runner import Bench, Judge, Property, Result, Test, check
+from lab_grader.runner import Bench, Judge, Property, Result, Test, check, load_tests
 from lab_grader.source import is_untouched
+from lab_grader.tape import PUBLISHED_SEED
 
 # A symptom that speaks of the worker, and the status it gives an exercise.
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
@@ -38,19 +40,29 @@ def grade(
 ) -> list[Grade]:
     """Grade exercises of one submission, through a line to a worker that holds its package."""
 
+    def check_on(seed: int, test: Test, hurry: bool = False) -> Property:
+        tapes = bank.tapes(test.exercise, seed)
+        own = limits.get(test.exercise, Limits())
+        line.limit(own)
+        seconds = min(own.seconds, _HURRY) if hurry else own.seconds
+        heard = _remembered(test.exercise, test.name, seed)
+        return heard.judge(line, seconds, functools.partial(_check, test, seed, tapes))
+
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
         hung = 0
         for test in tests:
-            tapes = bank.tapes(test.exercise, seed)
-            own = limits.get(test.exercise, Limits())
-            line.limit(own)
-            seconds = own.seconds
-            if hung >= _PATIENCE:
-                seconds = min(seconds, _HURRY)
-            heard = _remembered(test.exercise, test.name, seed)
-            property = heard.judge(line, seconds, functools.partial(_check, test, seed, tapes))
+            property = check_on(seed, test, hung >= _PATIENCE)
             hung += property.symptom == "timeout"
             yield property
+
+    def example(result: Result) -> Property | None:
+        """Try the first property whose numbers are off on the inputs that everybody may see."""
+        off = next((p for p in result.broken if p.symptom in _NUMBERS), None)
+        if off is None or result.status != "wrong":
+            return None
+        tests = load_tests()[result.exercise.id]
+        test = next(test for test in tests if test.sentence == off.sentence)
+        return check_on(PUBLISHED_SEED, test)
 
     judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
     grades = []
@@ -59,7 +71,7 @@ def grade(
             result = Result(exercise, "not_started")
         else:
             result = judge.result(exercise)
-        grades.append(_grade(submission, result, isolation))
+        grades.append(_grade(submission, result, example(result), isolation))
     return grades
 
 
@@ -109,7 +121,30 @@ def _is_untouched(submission: Submission, exercise: Exercise) -> bool:
         return False
 
 
-def _grade(submission: Submission, result: Result, isolation: str) -> Grade:
+def _in_public(example: Property) -> dict[str, Any]:
+    """Lay out what came of a property on the published inputs, for the report."""
+    holds = "there it holds: the inputs that are graded are others, and a block has to be right on all"
+    said = {"property": example.sentence, "said": holds if example.ok else example.said}
+    if example.picture is None:
+        return said
+    drawn = dataclasses.asdict(example.picture)
+    for grid in ("expected", "actual"):
+        # Plain JSON has no NaN.
+        drawn[grid] = [
+            [float(f"{n:.4g}") if math.isfinite(n) else str(n) for n in row] for row in drawn[grid]
+        ]
+    return said | {"picture": drawn}
+
+
+def _text(result: Result, example: dict[str, Any] | None) -> str:
+    """Show a result in words; where the book is, the course knows."""
+    lines = [line for line in card.text(result).splitlines() if not line.startswith("  Read more: ")]
+    if example is not None:
+        lines.append(f"  On the published inputs, {example['property']}: {example['said']}")
+    return "\n".join(lines)
+
+
+def _grade(submission: Submission, result: Result, example: Property | None, isolation: str) -> Grade:
     result = _without_numbers(result)
     exercise = result.exercise
     broken = result.broken
@@ -121,6 +156,7 @@ def _grade(submission: Submission, result: Result, isolation: str) -> Grade:
         symptoms = {_STATUS.get(property.symptom, "wrong") for property in broken}
         status = symptoms.pop() if len(symptoms) == 1 else "wrong"
     said = result.diagnosis
+    in_public = None if example is None else _in_public(example)
     return Grade(
         student=submission.student,
         week=exercise.week,
@@ -131,9 +167,12 @@ def _grade(submission: Submission, result: Result, isolation: str) -> Grade:
         max_points=exercise.points,
         passed=[property.sentence for property in result.properties if property.ok],
         failed=[property.sentence for property in broken],
-        diagnosis=None if said is None else {"name": said.name, "message": said.message},
-        feedback=card.text(result),
+        diagnosis=None
+        if said is None
+        else {"name": said.name, "kind": said.kind, "message": said.message},
+        feedback=_text(result, in_public),
         isolation=isolation,
         seconds=round(result.seconds, 3),
         digest=submission.digest,
+        extra={"said": [p.message for p in broken]} | ({"example": in_public} if in_public else {}),
     )
