@@ -7,7 +7,7 @@ ENV := .venv/.ready
 BOOK := _build/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system lint test portable prove mutants figures book serve bench clean clean-all
+.PHONY: help setup system lint quick quick-tests test fuzz portable prove mutants figures book serve bench clean clean-all
 
 help: ## explain the targets (this text)
 	@echo "Lab Transformer: build a Transformer block by block."
@@ -40,10 +40,22 @@ lint: $(ENV) ## ruff and mypy
 # more than cores, because tests wait a good deal: for browsers, sandboxes, deadlines. Files come in their
 # order: the long ones are at the front, so that no core idles at the end.
 PROCESSES = $$($(BIN)/python -c "import os; print(min(8, (os.cpu_count() or 1) + 1))")
-test: $(ENV) system lint $(BOOK) ## run every check
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
-	@# The notebooks' stored outputs, unless ARGS selects tests: a notebook only makes sense as a whole.
-	@$(if $(ARGS),,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with notebooks/nbval.cfg notebooks)
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+
+quick: $(ENV) ## lint, and the tests that need no bank, sandbox or browser
+	@$(MAKE) --no-print-directory -j2 lint quick-tests
+
+quick-tests: $(ENV)
+	@$(PYTEST) -q -m "not bank and not sandbox and not browser" $(ARGS)
+
+# The notebooks' stored outputs are tested too, unless ARGS selects tests: a notebook only makes sense as a
+# whole.
+test: $(ENV) system ## run every check
+	@$(MAKE) --no-print-directory -j2 lint book
+	@$(PYTEST) $(if $(ARGS),$(ARGS),--nbval --nbval-sanitize-with notebooks/nbval.cfg tests notebooks)
+
+fuzz: $(ENV) ## throw 100,000 broken and hostile things at what reads submissions
+	@LAB_FUZZ=$(or $(ARGS),20000) $(PYTEST) -q tests/fuzz
 
 portable: $(ENV) ## run the notebooks as on other machines, and with other seeds
 	@$(BIN)/python tools/portable.py $(ARGS)

@@ -1,12 +1,18 @@
-"""What all tests share: the devices of this machine, the dtypes that they know, and a browser."""
+"""What all tests share: what they need, the devices of this machine, and a browser."""
+
+from __future__ import annotations
 
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from playwright.sync_api import Browser, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A job in the background ignores Ctrl-C, and would hand that down to what tests start and stop by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -21,9 +27,19 @@ BROWSERS = [
 ]
 
 
+# What takes longest comes first, so that no core idles at the end; the bank's file records for others, too.
+LONGEST = ["test_bank.py", "07_cross_attention.ipynb"]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the file that takes longest: it records what others need, too."""
-    items.sort(key=lambda item: item.path.name != "test_bank.py")
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+        if item.get_closest_marker("sandbox") and sys.platform != "linux":
+            item.add_marker(pytest.mark.skip(reason="sandboxes are made of what only Linux has"))
+    items.sort(
+        key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST)
+    )
 
 
 def available_devices() -> list[str]:
@@ -53,6 +69,8 @@ def dtype(request: pytest.FixtureRequest, device: torch.device) -> torch.dtype:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium; where there is none, a test that needs it fails."""
+    from playwright.sync_api import sync_playwright
+
     path = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
