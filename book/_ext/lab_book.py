@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import random
 import re
 import shutil
 from pathlib import Path
@@ -47,7 +48,8 @@ class Drawn(SphinxDirective):
         caption = nodes.caption()
         children, messages = self.parse_inline("\n".join(self.content), lineno=self.lineno)
         caption += children
-        figure = nodes.figure("", nodes.raw("", svg, format="html"), caption, classes=["drawn"])
+        drawing = nodes.raw("", f'<div class="wide">{svg}</div>', format="html")
+        figure = nodes.figure("", drawing, caption, classes=["drawn"])
         return [figure, *messages]
 
 
@@ -101,7 +103,7 @@ class Quiz(SphinxDirective):
     """Asks questions that answer back, with no script: every answer opens and says why.
 
     The content is YAML: a list of questions, each with `question` and `answers`; an answer has `text`,
-    `why`, and `correct: true` where it is.
+    `why`, and `correct: true` where it is. Answers are shuffled, in the same way at every build.
     """
 
     has_content = True
@@ -109,12 +111,13 @@ class Quiz(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         questions = yaml.safe_load("\n".join(self.content))
         quiz = nodes.container(classes=["quiz"])
+        order = random.Random(self.env.docname)
         for number, entry in enumerate(questions, start=1):
             right = [answer for answer in entry["answers"] if answer.get("correct")]
             if len(right) != 1 or not all(answer.get("why") for answer in entry["answers"]):
                 raise self.error(f"question {number} needs one right answer, and a why for each")
             quiz += self._part(f"**{number}.** {entry['question']}", "question")
-            for answer in entry["answers"]:
+            for answer in order.sample(entry["answers"], len(entry["answers"])):
                 quiz += self._answer(answer, f"question-{number}")
         return [quiz]
 

@@ -57,9 +57,9 @@ const spell = (tokens) => tokens.slice(1).filter((token) => token !== END).map((
 const percent = (total) => `${(100 * Math.exp(total)).toFixed(1)}%`;
 
 mount("beams", (panel) => {
-  const width = panel.slider("Beam width", { min: 1, max: 4, value: 2 });
+  const width = panel.slider("Beam width", { min: 1, max: 4, value: 1 });
   const penalty = panel.slider("Length penalty", { min: 0, max: 2, step: 0.1, value: 0, show: (value) => value.toFixed(1) });
-  const shown = panel.slider("Steps", { min: 1, max: LONGEST - 1, value: LONGEST - 1 });
+  const shown = panel.slider("Steps", { min: 1, max: LONGEST - 1, value: 1 });
   panel.buttons({ "From the start": () => (shown.value = 1), "One step": () => (shown.value += 1) }, "Growth");
   const numbers = panel.numbers("best sentence", "its score", "its probability", "greedy's probability");
   panel.legend([stroke("first"), "kept"], [stroke("second"), "greedy's way"], [svg("circle", { class: "fill third", cx: 17, cy: 8, r: 6 }), "ended"]);

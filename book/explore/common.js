@@ -22,6 +22,26 @@ export const html = (tag, attributes = {}, ...children) =>
 export const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 
+/** Let a table of controls be one stop for the tab key; arrow keys move inside it. */
+export function oneStop(rows) {
+  const controls = rows.flat();
+  const enter = (chosen) => controls.forEach((one) => (one.tabIndex = one === chosen ? 0 : -1));
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  rows.forEach((row, i) =>
+    row.forEach((control, j) => {
+      control.addEventListener("focus", () => enter(control));
+      control.addEventListener("keydown", (event) => {
+        const [down, right] = steps[event.key] ?? [];
+        const next = rows[i + down]?.[j + right];
+        if (!next) return;
+        event.preventDefault();
+        next.focus();
+      });
+    }),
+  );
+  enter(controls[0]);
+}
+
 /** Write a power of ten: 10⁻⁴. */
 export const powerOfTen = (exponent) =>
   `10${[...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("")}`;

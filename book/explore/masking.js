@@ -1,5 +1,5 @@
 // Week 6: a mask built square by square, the weights it leaves, and what leaks.
-import { html, mount, short, svg } from "./common.js";
+import { html, mount, oneStop, short, svg } from "./common.js";
 import { dot, normals, randomMatrix, range, scale, softmax, sum } from "./math.js";
 
 const WORDS = ["<start>", "the", "black", "cat", "sleeps", "<pad>"];
@@ -41,6 +41,7 @@ mount("masking", (panel) => {
     box.addEventListener("change", () => ((mask[i][j] = box.checked), panel.changed()));
     return box;
   });
+  oneStop(boxes);
   const presets = Object.entries(PRESETS).map(([name, rule]) => [name, () => (mask = table(rule))]);
   panel.buttons(Object.fromEntries(presets), "Masks to start from");
   const late = panel.tick("Hide after the softmax, as one should not");

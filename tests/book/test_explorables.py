@@ -361,9 +361,9 @@ def test_width_finds_what_greedy_misses_and_the_penalty_prefers_longer_sentences
 ) -> None:
     beams = figure("beams")
     best = beams.locator("dl > div").nth(0).locator("dd")
-    expect(best).to_have_text("a dog")
-    turn(beams, "Beam width", "Home")
     expect(best).to_have_text("the dog barks loudly")
+    turn(beams, "Beam width", "ArrowRight")
+    expect(best).to_have_text("a dog")
     turn(beams, "Beam width", "End")
     turn(beams, "Length penalty", "End")
     expect(best).to_have_text("a dog barks loudly")
@@ -371,10 +371,30 @@ def test_width_finds_what_greedy_misses_and_the_penalty_prefers_longer_sentences
 
 def test_a_beam_grows_step_by_step(figure: Callable[[str], Locator]) -> None:
     beams = figure("beams")
-    beams.get_by_role("button", name="From the start").click()
+    # As its text says: with width 1, at the first step.
+    expect(beams.get_by_role("slider", name="Beam width")).to_have_value("1")
+    expect(beams.get_by_role("slider", name="Steps")).to_have_value("1")
     before = beams.locator("svg circle").count()
     beams.get_by_role("button", name="One step").click()
     assert beams.locator("svg circle").count() > before
+    beams.get_by_role("button", name="From the start").click()
+    expect(beams.locator("svg circle")).to_have_count(before)
+
+
+def test_the_squares_of_a_mask_are_one_stop_for_the_tab_key(figure: Callable[[str], Locator]) -> None:
+    squares = figure("masking").locator(".mask input")
+    assert squares.count() == 36
+    squares.first.focus()
+    squares.first.press("ArrowRight")
+    expect(squares.nth(1)).to_be_focused()
+    squares.nth(1).press("ArrowDown")
+    expect(squares.nth(7)).to_be_focused()
+    squares.nth(7).press(" ")
+    expect(squares.nth(7)).not_to_be_checked()
+    squares.nth(7).press("Tab")
+    assert not squares.page.evaluate("document.activeElement.closest('.mask')")
+    squares.page.keyboard.press("Shift+Tab")
+    expect(squares.nth(7)).to_be_focused()
 
 
 # The pages

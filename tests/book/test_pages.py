@@ -149,6 +149,42 @@ def test_every_question_answers_back(page: Page, address: str) -> None:
             expect(why).to_contain_text(word)
 
 
+def test_the_right_answer_stands_at_no_place_of_its_own() -> None:
+    for chapter in CHAPTERS:
+        text = (HTML / chapter).read_text(encoding="utf-8")
+        kinds = re.findall(r'<details class="(right|wrong)" name="(question-\d+)">', text)
+        questions = {name: [kind for kind, other in kinds if other == name] for _, name in kinds}
+        places = [answers.index("right") for answers in questions.values()]
+        most = max(places.count(place) for place in places)
+        assert most <= 0.6 * len(places), (chapter, places)
+
+
+def test_a_phone_shows_formulas_and_drawings_at_a_size_to_read(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    for chapter in CHAPTERS:
+        page.goto(address + chapter, wait_until="networkidle")
+        beyond = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth).length"
+        assert page.locator("mjx-container").count() > 0
+        assert page.eval_on_selector_all("mjx-container", beyond) == 0, chapter
+        assert page.locator("mjx-merror").count() == 0, chapter
+        widths = "all => all.map(e => e.getBoundingClientRect().width)"
+        assert min(page.eval_on_selector_all("figure.drawn svg", widths)) >= 500, chapter
+    page.close()
+
+
+def test_a_page_loads_what_it_needs_and_no_more(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address + CHAPTERS[2], wait_until="networkidle")
+    sizes = "performance.getEntries().map(one => [one.decodedBodySize ?? 0, one.name])"
+    loaded = sorted(page.evaluate(sizes))
+    assert 1e6 < sum(size for size, _ in loaded) < 2.2e6, loaded[-5:]
+    # Icons come from a font.
+    icon = page.locator(".search-button i, .theme-switch-button i").first
+    family = icon.evaluate("one => getComputedStyle(one, '::before').fontFamily")
+    assert "Font Awesome" in family
+    page.close()
+
+
 def test_a_chapter_says_how_long_it_takes_and_leads_to_its_notebook(page: Page, address: str) -> None:
     for chapter in CHAPTERS:
         page.goto(address + chapter)
