@@ -72,7 +72,8 @@ def test_a_wrong_exercise_shows_what_holds_what_does_not_and_what_next(learner: 
     learner.mistake("3.2", "math.sqrt(q.shape[-1])", "q.shape[-1]")
     answer = learner.lab("check", "3.2")
     said(answer, "✗ 3.2 Scaled", "    ✓ ", "    ✗ ", "What happened: ", "Read more: ", "lab hint 3.2")
-    assert "03_scaling.html#scaled-dot-product-attention" in answer.out
+    assert "Read more: notebooks/03_scaling.ipynb, section 3.2" in answer.out
+    assert "http" not in answer.out
 
 
 def test_an_exercise_waits_for_the_one_it_is_built_on(learner: Learner) -> None:
