@@ -118,7 +118,8 @@ def text(result: Result, notes: Notes = ()) -> str:
 _STYLE = """
 .lab-card { --good: #1a7f37; --bad: #c9302c; --soft: rgba(127,127,127,.14); border: 1px solid
  rgba(127,127,127,.4); border-left: .35em solid var(--tone); border-radius: .4em; padding: .6em .9em;
- margin: .3em 0; max-width: 52em; font-size: 14px; line-height: 1.45; color: inherit; }
+ margin: .3em 0; max-width: 52em; font-size: 14px; line-height: 1.45; color: inherit;
+ overflow-wrap: anywhere; }
 .lab-card b, .lab-card li, .lab-card p, .lab-card summary { color: inherit; }
 .lab-card ul { list-style: none; margin: .5em 0; padding: 0; }
 .lab-card li { margin: .15em 0 .15em 1.5em; text-indent: -1.5em; }
@@ -154,6 +155,7 @@ def card(result: Result, notes: Notes = (), hints: str = "") -> str:
     picture = next((p.picture for p in result.properties if p.picture is not None), None)
     if picture is not None and result.status == "wrong":
         parts.append(draw(picture))
+    parts.append(hints)
     if result.status == "wrong":
         parts.append("<ul>")
         for property, said, others in folded(result):
@@ -162,7 +164,7 @@ def card(result: Result, notes: Notes = (), hints: str = "") -> str:
             kind = "good" if property.ok else "bad"
             parts.append(f'<li class="{kind}">{_escape(property.sentence)}{message}</li>')
         parts.append("</ul>")
-    parts.append(f"{hints}</div>")
+    parts.append("</div>")
     return "".join(parts)
 
 
