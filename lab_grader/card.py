@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from lab_grader.exercises import book_address, read_more
+from lab_grader.exercises import Exercise, book_address, read_more
 from lab_grader.failures import Numbers, Picture
 from lab_grader.runner import Property, Result
 
 MARKS = {"right": "✓", "wrong": "✗", "not_started": "·", "waiting": "…"}
+Notes = Sequence[tuple[str, str]]  # headings, and what is said under them
 COLOURS = {"right": "green", "wrong": "red", "not_started": "dim", "waiting": "yellow"}
 
 
@@ -92,16 +93,33 @@ def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
         yield [("  Next: ", "bold"), (f"lab hint {exercise.id}", "")]
 
 
-def text(result: Result) -> str:
-    """Show a result in plain words."""
-    return "\n".join("".join(words for words, _ in line) for line in lines(result))
+def not_imported(results: list[Result]) -> Iterator[list[tuple[str, str]]]:
+    """Say of every file that cannot be imported why, once, and which exercises that concerns."""
+    causes: dict[str, list[Exercise]] = {}
+    for result in results:
+        if result.diagnosis is not None and not result.properties:
+            causes.setdefault(result.diagnosis.message, []).append(result.exercise)
+    for cause, exercises in causes.items():
+        files = sorted({f"lab_transformer/{exercise.module}.py" for exercise in exercises})
+        yield [("✗ ", "red"), (f"{', '.join(files)} cannot be imported", "bold")]
+        yield from ([(f"    {line}", "")] for line in cause.splitlines())
+        ids = [exercise.id for exercise in exercises]
+        yield [(f"    Until then, nothing can be said of {', '.join(ids)}.", "")]
+        yield [("  Next: ", "bold"), (f"mend it, or bring back what was there: lab undo {ids[0]}", "")]
+
+
+def text(result: Result, notes: Notes = ()) -> str:
+    """Show a result in plain words, with notes."""
+    said = ["".join(words for words, _ in line) for line in lines(result)]
+    return "\n".join([*said, *(f"  {heading}: {words}" for heading, words in notes)])
 
 
 # The colours follow the notebook's theme; a card must be readable on white and on black.
 _STYLE = """
 .lab-card { --good: #1a7f37; --bad: #c9302c; --soft: rgba(127,127,127,.14); border: 1px solid
  rgba(127,127,127,.4); border-left: .35em solid var(--tone); border-radius: .4em; padding: .6em .9em;
- margin: .3em 0; max-width: 52em; font-size: 14px; line-height: 1.45; color: inherit; }
+ margin: .3em 0; max-width: 52em; font-size: 14px; line-height: 1.45; color: inherit;
+ overflow-wrap: anywhere; }
 .lab-card b, .lab-card li, .lab-card p, .lab-card summary { color: inherit; }
 .lab-card ul { list-style: none; margin: .5em 0; padding: 0; }
 .lab-card li { margin: .15em 0 .15em 1.5em; text-indent: -1.5em; }
@@ -112,7 +130,7 @@ _STYLE = """
  overflow-wrap: anywhere; background: none; color: inherit; font-size: 13px; }
 .lab-card li pre { font-family: inherit; opacity: .85; }
 .lab-card .said { background: var(--soft); border-radius: .4em; padding: .5em .7em; margin: .5em 0; }
-.lab-card svg { max-width: 100%; height: auto; }
+.lab-card summary { cursor: pointer; } .lab-card details p { margin: .3em 0 .3em 1.2em; }
 @media (prefers-color-scheme: dark) { .lab-card { --good: #3fb950; --bad: #ff7b72; } }
 [data-jp-theme-light="false"] .lab-card, [data-theme="dark"] .lab-card
  { --good: #3fb950; --bad: #ff7b72; }
@@ -122,8 +140,8 @@ _STYLE = """
 _TONES = {"right": "var(--good)", "wrong": "var(--bad)", "waiting": "#b8860b", "not_started": "#888"}
 
 
-def card(result: Result) -> str:
-    """Show a result as HTML that reads well in light and dark."""
+def card(result: Result, notes: Notes = (), hints: str = "") -> str:
+    """Show a result as HTML that reads well in light and dark, with notes and a panel of hints."""
     exercise = result.exercise
     parts = [
         f"<style>{_STYLE}</style>",
@@ -131,12 +149,13 @@ def card(result: Result) -> str:
         f"<b>{MARKS[result.status]} {_escape(f'{exercise.id} {exercise.title}')}</b>: "
         f"{_escape(headline(result))}",
     ]
-    for heading, words in advice(result):
+    for heading, words in (*notes, *advice(result)):
         body = f"<pre>{_escape(words)}</pre>" if heading.endswith("printed") else _paragraphs(words)
         parts.append(f'<div class="said"><b>{_escape(heading)}:</b> {body}</div>')
     picture = next((p.picture for p in result.properties if p.picture is not None), None)
     if picture is not None and result.status == "wrong":
         parts.append(draw(picture))
+    parts.append(hints)
     if result.status == "wrong":
         parts.append("<ul>")
         for property, said, others in folded(result):
@@ -147,6 +166,31 @@ def card(result: Result) -> str:
         parts.append("</ul>")
     parts.append("</div>")
     return "".join(parts)
+
+
+# No kernel is needed: which hints were opened is kept by the browser, and what fails there is no harm.
+_REMEMBER = "try { localStorage.setItem(this.dataset.hint, this.open) } catch {}"
+_RECALL = """<script>try {
+ for (const hint of document.querySelectorAll(".lab-card [data-hint]"))
+  hint.open = (localStorage.getItem(hint.dataset.hint) ?? String(hint.open)) === "true";
+} catch {}</script>"""
+
+
+def hint_panel(exercise: Exercise, seen: int, workspace: str) -> str:
+    """Fold all hints of an exercise into each other; those that were asked for before are open.
+
+    `workspace` tells one workspace from another in the memory of the browser.
+    """
+    panel = ""
+    for rung, hint in reversed(list(enumerate(exercise.hints, 1))):
+        key = _escape(f"lab-hint {workspace} {exercise.id} {rung}")
+        ask = "Give me a hint" if rung == 1 else "Another hint"
+        panel = (
+            f'<details data-hint="{key}" ontoggle="{_REMEMBER}"{" open" if rung <= seen else ""}>'
+            f"<summary>{ask} ({rung} of {len(exercise.hints)})</summary>"
+            f"<p>{_escape(hint)}</p>{panel}</details>"
+        )
+    return panel + _RECALL
 
 
 def _escape(words: str) -> str:

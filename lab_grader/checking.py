@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lab_grader import diagnosis
+from lab_grader import diagnosis, importing, writing
 from lab_grader.exercises import Exercise, catalogue, in_workspace
 from lab_grader.runner import Bench, Judge, Result, find_device
 from lab_grader.safely import check_safely
@@ -24,20 +24,36 @@ def known(exercise: Exercise) -> diagnosis.Known | None:
 def check_exercises(
     workspace: Workspace, exercises: list[Exercise], device: str = "cpu"
 ) -> Iterator[Result]:
-    """Check exercises one after the other, and remember how each stands."""
+    """Check exercises one after the other as they are on disk, and remember how each stands.
+
+    A version of each block is kept. Where a file cannot be imported, the result has no properties, and
+    its diagnosis says why.
+    """
     judge = Judge(Bench(device=find_device(device)), check_safely, known)
+    started = {exercise.id: exercise for exercise in exercises if workspace.is_started(exercise)}
+    modules = sorted({exercise.module for exercise in started.values()})
+    ill = importing.troubles(workspace.package, modules)
     digest = workspace.digest()
     states = _states(workspace, digest)
     for exercise in exercises:
-        if workspace.is_started(exercise):
+        if exercise.id not in started:
+            result = Result(exercise, "not_started")
+        elif exercise.module in ill:
+            result = not_imported(exercise, ill[exercise.module])
+        else:
             result = judge.result(exercise)
             if result.status == "not_started":
                 result.status = "wrong"  # some of it is written, some still raises
-        else:
-            result = Result(exercise, "not_started")
+        if exercise.id in started:
+            writing.keep_present(workspace, exercise)
         states[exercise.id] = {"status": result.status, "points": result.points}
         workspace.remember("states", {"digest": digest, "exercises": states})
         yield result
+
+
+def not_imported(exercise: Exercise, trouble: str) -> Result:
+    """Give the result of an exercise whose file cannot be imported: nothing was checked."""
+    return Result(exercise, "wrong", diagnosis=diagnosis.Diagnosis("import", trouble))
 
 
 def _states(workspace: Workspace, digest: str) -> dict[str, Any]:

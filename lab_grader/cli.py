@@ -8,7 +8,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,28 +19,24 @@ from rich.text import Text
 
 from lab_grader import exercises as catalogue
 from lab_grader.errors import UserError
-from lab_grader.workspace import Workspace, current
+from lab_grader.workspace import Workspace, course, current
 
-OK, NOT_RIGHT, MISUSED = 0, 1, 2
+OK, NOT_RIGHT, MISUSED, STOPPED = 0, 1, 2, 130
+# What a workspace answers itself; all else is the course's, wherever it is asked.
+_LEARNERS = ("check", "hint", "undo", "progress", "exercises", "doctor")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the `lab` command and give its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    _enter_workspace(words)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that has no ✓ is no reason to stop
-    args = _parser().parse_args(words)
     try:
-        code: int = args.run(args)
-        return code
+        return _run(words)
     except (UserError, catalogue.UnknownExerciseError) as error:
         print(f"lab: {error.args[0]}", file=sys.stderr)
         return MISUSED
     except KeyboardInterrupt:
-        print(file=sys.stderr)
-        return 130
+        print("\nlab: stopped", file=sys.stderr)
+        return STOPPED
     except BrokenPipeError:
         # The reader has seen enough; Python must not complain about it when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -47,6 +44,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"lab: {error}", file=sys.stderr)
         return MISUSED
+
+
+def _run(words: list[str]) -> int:
+    if words and words[0] in _LEARNERS:
+        _enter_workspace(words)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ✓ is no reason to stop
+    args = _parser().parse_args(words)
+    code: int = args.run(args)
+    return code
 
 
 def _enter_workspace(words: list[str]) -> None:
@@ -78,8 +86,14 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--watch", action="store_true", help="check again whenever a file is saved")
     check.add_argument("--json", action="store_true", help="print results for programs")
     check.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
-    hint = command("hint", _hint, "show the next hint of an exercise")
+    hint = command("hint", _hint, "show the hints of an exercise so far, and the next one")
     hint.add_argument("exercise", help="the exercise, such as 3.2")
+    hint.add_argument("--again", action="store_true", help="show those so far, and no new one")
+    undo = command("undo", _undo, "bring back what stood in a block before; shows it first, and asks")
+    undo.add_argument("exercise", help="the exercise, such as 3.2")
+    undo.add_argument("--list", action="store_true", help="list the versions that are kept")
+    undo.add_argument("--to", type=int, metavar="N", help="the version to bring back (the one before)")
+    undo.add_argument("--yes", action="store_true", help="do not ask")
     command("progress", _progress, "show how far you are, week by week")
     listing = command("exercises", _exercises, "list all exercises and how they stand")
     _add_choice(listing, "which: 3 (a week), 3.2 (an exercise); all when left out")
@@ -97,8 +111,10 @@ def _add_choice(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    workspace = current()
+    workspace = course() or current()
     chosen = catalogue.select(args.what)
+    if not args.json:
+        _say_where(workspace)
     if not args.watch:
         return _check_once(workspace, chosen, args)
     if args.json:
@@ -114,6 +130,12 @@ def _check(args: argparse.Namespace) -> int:
                 soft_wrap=True,
             )
         time.sleep(0.3)
+
+
+def _say_where(workspace: Workspace) -> None:
+    """Tell whose blocks an answer is about."""
+    what = "the course's own solutions, in" if workspace.is_course else "in"
+    Console(highlight=False, soft_wrap=True).print(f"[dim]{what} {escape(str(workspace.root))}[/]")
 
 
 def _check_in_new_process(args: argparse.Namespace) -> None:
@@ -145,13 +167,19 @@ def _check_once(
 
     console = Console(highlight=False, soft_wrap=True)
     results = []
+
+    def show(lines: Iterable[list[tuple[str, str]]]) -> None:
+        if not args.json:
+            for line in lines:
+                console.print(Text.assemble(*line))
+
     with _progress_bar(len(chosen), hidden=args.json) as advance:
         for result in checking.check_exercises(workspace, chosen, args.device):
             results.append(result)
             advance()
-            if not args.json:
-                for line in card.lines(result):
-                    console.print(Text.assemble(*line))
+            if result.properties or result.diagnosis is None:
+                show(card.lines(result))
+    show(card.not_imported(results))
     if args.json:
         print(
             json.dumps([checking.to_json(result) for result in results], indent=1, ensure_ascii=False)
@@ -181,18 +209,47 @@ class _progress_bar:
         self._bar.stop()
 
 
-def _hint(args: argparse.Namespace) -> int:
-    found = catalogue.select([args.exercise])
+def _one(word: str, what: str) -> catalogue.Exercise:
+    found = catalogue.select([word])
     if len(found) != 1:
-        raise UserError(f"a hint is for one exercise: name it, as in `lab hint {found[0].id}`")
-    rung, hint = current().next_hint(found[0])
-    title, rungs = f"{found[0].id} {escape(found[0].title)}", len(found[0].hints)
-    Console(highlight=False).print(f"[bold]{title}[/], hint {rung} of {rungs}: {escape(hint)}")
+        raise UserError(f"`lab {what}` is for one exercise: name it, as in `lab {what} {found[0].id}`")
+    return found[0]
+
+
+def _hint(args: argparse.Namespace) -> int:
+    workspace, exercise = current(), _one(args.exercise, "hint")
+    _say_where(workspace)
+    seen = workspace.hints_seen(exercise) if args.again else workspace.next_hint(exercise)
+    console = Console(highlight=False)
+    console.print(f"[bold]{exercise.id} {escape(exercise.title)}[/]")
+    for line in hint_lines(exercise, seen):
+        console.print(escape(line))
     return OK
 
 
+def hint_lines(exercise: catalogue.Exercise, seen: list[str]) -> list[str]:
+    """Put hints into lines, with a word on what is left."""
+    lines = [f"hint {i} of {len(exercise.hints)}: {hint}" for i, hint in enumerate(seen, 1)]
+    left = len(exercise.hints) - len(seen)
+    return [*lines, f"{left} more: ask again" if left else "these are all"]
+
+
+def _undo(args: argparse.Namespace) -> int:
+    from lab_grader import undoing
+
+    workspace, exercise = current(), _one(args.exercise, "undo")
+    _say_where(workspace)
+    if args.list:
+        print("\n".join(undoing.listing(workspace, exercise)))
+        return OK
+    done = undoing.undo(workspace, exercise, args.to, print, sure=args.yes)
+    return OK if done else NOT_RIGHT
+
+
 def _progress(args: argparse.Namespace) -> int:
-    Console(highlight=False).print(progress_table(current()))
+    workspace = current()
+    _say_where(workspace)
+    Console(highlight=False).print(progress_table(workspace))
     return OK
 
 
@@ -223,22 +280,28 @@ def _tally(row: list[tuple[catalogue.Exercise, str, float]]) -> tuple[str, str, 
 def _exercises(args: argparse.Namespace) -> int:
     from lab_grader import card, checking
 
-    chosen = {exercise.id for exercise in catalogue.select(args.what)}
-    rows = [stand for stand in checking.stands(current()) if stand[0].id in chosen]
+    chosen = catalogue.select(args.what)
+    states: dict[str, str] = {}
+    if catalogue.workspace_around(Path.cwd()) is not None:
+        states = {exercise.id: status for exercise, status, _ in checking.stands(current())}
     if args.json:
         facts = [
             {
-                "id": e.id, "week": e.week, "title": e.title, "block": e.block, "state": status,
-                "points": e.points, "difficulty": e.difficulty, "minutes": e.minutes, "needs": e.needs,
+                "id": e.id, "week": e.week, "title": e.title, "block": e.block,
+                "state": states.get(e.id), "points": e.points, "difficulty": e.difficulty,
+                "minutes": e.minutes, "needs": e.needs,
             }
-            for e, status, _ in rows
+            for e in chosen
         ]  # fmt: skip
         print(json.dumps(facts, indent=1, ensure_ascii=False))
         return OK
-    table = Table("id", "title", "block", "points", "minutes", "state", box=None, padding=(0, 2, 0, 0))
-    for e, status, _ in rows:
-        state = f"[{card.COLOURS[status]}]{card.MARKS[status]} {status.replace('_', ' ')}[/]"
-        table.add_row(e.id, escape(e.title), e.block, str(e.points), str(e.minutes), state)
+    titles = ["id", "title", "block", "points", "minutes", *(["state"] if states else [])]
+    table = Table(*titles, box=None, padding=(0, 2, 0, 0))
+    for e in chosen:
+        row = [e.id, escape(e.title), e.block, str(e.points), str(e.minutes)]
+        if state := states.get(e.id):
+            row.append(f"[{card.COLOURS[state]}]{card.MARKS[state]} {state.replace('_', ' ')}[/]")
+        table.add_row(*row)
     Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
     return OK
 

@@ -32,7 +32,7 @@ def examine() -> Iterator[Finding]:
     version = platform.python_version()
     yield Finding("Python", fits, version if fits else f"{version} is too old: install 3.11 or newer")
     yield from _torch()
-    for name, why in (("ipywidgets", "buttons in notebooks"), ("matplotlib", "figures")):
+    for name, why in (("ipywidgets", "sliders in notebooks"), ("matplotlib", "figures")):
         yield _package(name, why)
     yield _package("jupyterlab", "working in notebooks")
     yield _notebook_extension()

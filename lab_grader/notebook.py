@@ -4,47 +4,103 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import html
+import dataclasses
 import importlib
 import io
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import display
 
-from lab_grader import writing
+from lab_grader import card, checking, importing, undoing, writing
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, UnknownExerciseError, catalogue, select
+from lab_grader.exercises import (
+    RELEASED,
+    Exercise,
+    UnknownExerciseError,
+    catalogue,
+    in_workspace,
+    select,
+    workspace_around,
+)
 from lab_grader.runner import Result
 from lab_grader.source import is_untouched
-from lab_grader.workspace import Workspace, current
+from lab_grader.workspace import Workspace, course, current
 
 _WAITS = "__lab_waits__"
 _VALUE = "__lab_value__"
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, and let cells wait instead of failing."""
+    """Register the magics, let cells wait instead of failing, and stand guard before the package."""
     magics = LabMagics(shell)
     shell.register_magics(magics)
     shell.ast_transformers = [t for t in shell.ast_transformers if not isinstance(t, _Waiting)]
     shell.ast_transformers.append(_Waiting(magics))
     shell.user_ns[_WAITS] = magics.waits
+    with _said_plainly():
+        magics.stand_guard()
+
+
+def _find_workspace() -> Workspace:
+    """Find the workspace of a notebook: around it, or else the one that this package belongs to."""
+    if in_workspace() and workspace_around(Path.cwd()) is None:
+        return Workspace(RELEASED.parents[1])
+    return course() or current()
 
 
 @magics_class
 class LabMagics(Magics):
-    """`%%exercise`, `%hint` and `%progress`."""
+    """`%%exercise`, `%hint`, `%undo` and `%progress`."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell=shell)
         self._shell = shell
         self._pending: dict[str, str] = {}
+        self._guard: importing.Guard | None = None
+        # At the start: a cell may go to another folder.
+        self._found: Workspace | None = None
+        with contextlib.suppress(UserError):
+            self._found = _find_workspace()
+
+    @property
+    def _workspace(self) -> Workspace:
+        return self._found or _find_workspace()
+
+    def stand_guard(self) -> None:
+        """Let no module in that would end this kernel, and bring those that change up to date."""
+        if self._workspace.is_course:
+            return
+        sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, importing.Guard)]
+        self._guard = importing.Guard(self._workspace.package)
+        self._guard.forget_changes()
+        sys.meta_path.insert(0, self._guard)
+        _adopt(self._shell.user_ns)
+        events = self._shell.events
+        for callback in list(events.callbacks["pre_run_cell"]):
+            if isinstance(getattr(callback, "__self__", None), LabMagics):
+                events.unregister("pre_run_cell", callback)
+        events.register("pre_run_cell", self._catch_up)
+
+    def _catch_up(self, *_: object) -> None:
+        """Load what changed on disk since it was loaded, or say why that cannot be."""
+        if self._guard is None or not (changed := self._guard.changed()):
+            return
+        failed = _reload(self._shell.user_ns)
+        for name in changed:
+            file = f"{name.replace('.', '/')}.py"
+            if name in failed:
+                print(f"{file} has changed, and this notebook goes on with what it had: {failed[name]}")
+            else:
+                print(f"{file} has changed: it was loaded anew.")
+        self._guard.forget_changes()
 
     @cell_magic
     def exercise(self, line: str, cell: str) -> None:
@@ -57,11 +113,10 @@ class LabMagics(Magics):
                 untouched = is_untouched(code, exercise.name, exercise.stub)
             if untouched is None:
                 self._show_syntax_error(line, cell)
-                return
-            workspace = current()
-            if not untouched and not self._put(workspace, exercise, code):
-                return
-            _show(workspace, _check(workspace, exercise))
+            elif untouched:
+                self._show(_check(self._workspace, exercise))
+            else:
+                self._put(exercise, code)
 
     def _show_syntax_error(self, line: str, cell: str) -> None:
         """Show a mistake of the cell where it stands in the cell, first line included."""
@@ -72,35 +127,60 @@ class LabMagics(Magics):
         except SyntaxError:
             self._shell.showsyntaxerror()
 
-    def _put(self, workspace: Workspace, exercise: Exercise, code: str) -> bool:
-        """Write the cell into the file and load it anew; tell whether that worked."""
+    def _put(self, exercise: Exercise, code: str) -> None:
+        """Write the cell into the file, unless it cannot be imported there, and check it."""
+        workspace, name = self._workspace, exercise.module
         cell = writing.read_cell(code, exercise)
-        written = writing.write_cell(workspace, exercise, cell)
-        file = f"lab_transformer/{exercise.module}.py"
-        if written.backup is not None:
-            copy = written.backup.relative_to(workspace.root)
-            print(f"{file} was changed since a cell last wrote it: a copy is in {copy}")
-        try:
-            module = _reload(exercise, self._shell.user_ns)
-        except BaseException:
-            written.undo()
-            self._shell.showtraceback()
-            print(f"Nothing was kept: {file} is as it was before this cell.")
-            with contextlib.suppress(Exception):
-                _reload(exercise, self._shell.user_ns)
-            return False
-        self._shell.user_ns.update({n: vars(module)[n] for n in cell.names if n in vars(module)})
+        change = writing.plan_cell(workspace, exercise, cell)
+        file = f"lab_transformer/{name}.py"
+        ill = importing.troubles(workspace.package, [name], {name: change.result})
+        if name in ill:
+            result = checking.not_imported(exercise, _in_cell(ill[name], cell, change))
+            self._show(result, [("Nothing was kept", f"{file} is as it was before this cell")])
+            return
+        notes = []
+        if change.hits_other_work:
+            said = f"{file} held another version of this block, which no cell wrote: "
+            notes.append(("Kept", f"{said}`lab undo {exercise.id}` brings it back"))
+        change.make(from_cell=True)
+        importlib.import_module(f"lab_transformer.{name}")
+        for other, error in _reload(self._shell.user_ns).items():
+            print(f"{other.replace('.', '/')}.py cannot be loaded with this: {error}")
+        if self._guard is not None:
+            self._guard.forget_changes()
+        module = vars(sys.modules[f"lab_transformer.{name}"])
+        self._shell.user_ns.update({n: module[n] for n in cell.names if n in module})
         if cell.tried:
             self._shell.run_cell(cell.tried)
-        return True
+        self._show(_told(_check(workspace, exercise), lambda said: _in_cell(said, cell, change)), notes)
+
+    def _show(self, result: Result, notes: card.Notes = ()) -> None:
+        """Display the card, with hints where they can help."""
+        exercise, root = result.exercise, str(self._workspace.root)
+        hints = ""
+        if result.status != "right":
+            seen = len(self._workspace.hints_seen(exercise))
+            hints = card.hint_panel(exercise, seen, root)
+        html = card.card(result, notes, hints)
+        display({"text/html": html, "text/plain": card.text(result, notes)}, raw=True)
 
     @line_magic
     def hint(self, line: str) -> None:
-        """Show the next hint of an exercise."""
+        """Show the hints of an exercise so far, and the next one."""
+        from lab_grader.cli import hint_lines
+
         with _said_plainly():
             exercise = _one(line)
-            rung, hint = current().next_hint(exercise)
-            print(f"{exercise.id} {exercise.title}, hint {rung} of {len(exercise.hints)}: {hint}")
+            print(f"{exercise.id} {exercise.title}")
+            print("\n".join(hint_lines(exercise, self._workspace.next_hint(exercise))))
+
+    @line_magic
+    def undo(self, line: str) -> None:
+        """Bring back what stood in a block before; `--yes` does not ask."""
+        with _said_plainly():
+            sure = "--yes" in line.split()
+            undoing.undo(self._workspace, _one(line.replace("--yes", "")), None, print, sure)
+            self._catch_up()
 
     @line_magic
     def progress(self, line: str) -> None:
@@ -109,11 +189,12 @@ class LabMagics(Magics):
 
         from lab_grader.cli import progress_table
 
-        out = io.StringIO()
-        Console(file=out, width=90, force_jupyter=False, color_system=None).print(
-            progress_table(current())
-        )
-        print("\n".join(line.rstrip() for line in out.getvalue().splitlines()))
+        with _said_plainly():
+            out = io.StringIO()
+            Console(file=out, width=90, force_jupyter=False, color_system=None).print(
+                progress_table(self._workspace)
+            )
+            print("\n".join(line.rstrip() for line in out.getvalue().splitlines()))
 
     @contextlib.contextmanager
     def waits(self, names: tuple[str, ...]) -> Iterator[None]:
@@ -129,6 +210,8 @@ class LabMagics(Magics):
             if error.name not in self._pending:
                 raise
             self._wait(self._pending[error.name], names)
+        except importing.CannotImport as error:
+            print(f"✗ {error}")
         else:
             for name in names:
                 self._pending.pop(name, None)
@@ -174,11 +257,15 @@ class _Waiting(ast.NodeTransformer):
 
 @contextlib.contextmanager
 def _said_plainly() -> Iterator[None]:
-    """Show a learner's slip as a sentence, not as a traceback."""
+    """Show a learner's slip, and that something was stopped, as a sentence, not as a traceback."""
     try:
         yield
     except (UserError, UnknownExerciseError) as error:
         print(error.args[0])
+    except OSError as error:
+        print(error)
+    except KeyboardInterrupt:
+        print("Stopped: this check did not come to its end.")
 
 
 def _one(line: str) -> Exercise:
@@ -189,28 +276,58 @@ def _one(line: str) -> Exercise:
 
 
 def _check(workspace: Workspace, exercise: Exercise) -> Result:
-    from lab_grader.checking import check_exercises
-
-    (result,) = check_exercises(workspace, [exercise])
+    (result,) = checking.check_exercises(workspace, [exercise])
     return result
 
 
-def _reload(exercise: Exercise, user_ns: dict[str, Any]) -> Any:
-    """Load the learner's package anew, so that every module and cell sees the new block."""
+def _in_cell(said: str, cell: writing.Cell, change: writing.Change) -> str:
+    """Name the cell's own lines where a message names lines of the file that come from the cell."""
+
+    def line(found: re.Match[str]) -> str:
+        index = int(found[1]) - change.first_line
+        if not 0 <= index < len(cell.lines):
+            return found[0]
+        return f"this cell, line {cell.lines[index] + 1}"  # the line with the magic counts
+
+    return re.sub(rf"lab_transformer/{change.exercise.module}\.py, line (\d+)", line, said)
+
+
+def _told(result: Result, reword: Callable[[str], str]) -> Result:
+    """Give a result with its messages in other words."""
+    properties = [dataclasses.replace(p, message=reword(p.message)) for p in result.properties]
+    said = result.diagnosis
+    if said is not None:
+        said = dataclasses.replace(said, message=reword(said.message))
+    return dataclasses.replace(result, properties=properties, diagnosis=said)
+
+
+def _reload(user_ns: dict[str, Any]) -> dict[str, str]:
+    """Load the learner's package anew, so that every module and cell sees it as it is.
+
+    Gives what is the matter with modules that could not be loaded; they stay as they were.
+    """
     linecache.checkcache()
     importlib.invalidate_caches()
-    wanted = f"lab_transformer.{exercise.module}"
-    importlib.import_module(wanted)
-    loaded = [name for name in sys.modules if name.startswith("lab_transformer.")]
-    for name in _in_order(loaded):
-        importlib.reload(sys.modules[name])
+    failed = {}
+    for name in _in_order([name for name in sys.modules if name.startswith("lab_transformer.")]):
+        try:
+            importlib.reload(sys.modules[name])
+        except Exception as error:
+            failed[name] = str(error) or type(error).__name__
+    _adopt(user_ns)
+    return failed
+
+
+def _adopt(user_ns: dict[str, Any]) -> None:
+    """Let the names of cells mean what is loaded now."""
     for name, value in list(user_ns.items()):
-        home = getattr(value, "__module__", None)
-        if isinstance(home, str) and home.startswith("lab_transformer.") and home in sys.modules:
-            fresh = vars(sys.modules[home]).get(getattr(value, "__name__", ""))
-            if fresh is not None and not name.startswith("_"):
-                user_ns[name] = fresh
-    return sys.modules[wanted]
+        home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if not isinstance(home, str) or not home.startswith("lab_transformer.") or name.startswith("_"):
+            continue
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(home)
+            fresh = vars(module).get(getattr(value, "__name__", ""))
+            user_ns[name] = module if isinstance(value, ModuleType) else fresh or value
 
 
 def _in_order(names: list[str]) -> list[str]:
@@ -229,25 +346,3 @@ def _in_order(names: list[str]) -> list[str]:
     for name in names:
         add(name)
     return ordered
-
-
-def _show(workspace: Workspace, result: Result) -> None:
-    """Display the card, and a button for hints where they can help."""
-    from lab_grader import card
-
-    display({"text/html": card.card(result), "text/plain": card.text(result)}, raw=True)
-    if result.status != "wrong":
-        return
-    try:
-        import ipywidgets
-    except ImportError:
-        return
-    button = ipywidgets.Button(description="Give me a hint", icon="lightbulb-o")
-    said = ipywidgets.HTML()
-
-    def clicked(_: object) -> None:
-        rung, hint = workspace.next_hint(result.exercise)
-        said.value += f"<p>Hint {rung} of {len(result.exercise.hints)}: {html.escape(hint)}</p>"
-
-    button.on_click(clicked)
-    display(ipywidgets.VBox([button, said]))

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import dataclasses
 import faulthandler
+import functools
 import io
 import os
 import select
@@ -19,7 +20,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,39 +46,57 @@ def check_safely(tests: list[Test], bench: Bench, seconds: float = SECONDS) -> I
             yield _check_here(test, bench, seconds)
 
 
-def _lost(test: Test, symptom: str, message: str) -> Property:
-    return Property(test.sentence, test.guard, False, message, symptom)
+def _lost(test: Test, lost: Lost) -> Property:
+    return Property(test.sentence, test.guard, False, lost.message, lost.symptom)
 
 
-def _too_long(test: Test, seconds: float) -> Property:
-    return _lost(
-        test, "timeout", f"no answer within {seconds:g} seconds: is there a loop that never ends?"
-    )
+@dataclass(frozen=True)
+class Lost:
+    """How a job ended that gave no answer."""
+
+    symptom: str
+    message: str
+
+
+def _too_long(seconds: float) -> Lost:
+    return Lost("timeout", f"no answer within {seconds:g} seconds: is there a loop that never ends?")
 
 
 def _check_forked(tests: list[Test], bench: Bench, seconds: float) -> Iterator[Property]:
+    jobs = [functools.partial(_check_and_print, test, bench) for test in tests]
+    for test, answer in zip(tests, run_apart(jobs, seconds), strict=True):
+        yield _lost(test, answer) if isinstance(answer, Lost) else _property(answer)
+
+
+def _check_and_print(test: Test, bench: Bench) -> dict[str, Any]:
+    printed = _Tail()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        property = check(test, bench)
+    return dataclasses.asdict(dataclasses.replace(property, printed=printed.kept))
+
+
+def run_apart(jobs: Sequence[Callable[[], Any]], seconds: float) -> Iterator[Any]:
+    """Run jobs in forked children; gives what each returns (plain data), or how it was lost."""
     done = losses = 0
-    while done < len(tests):
+    while done < len(jobs):
         if losses == _PATIENCE:
-            for test in tests[done:]:
-                yield _lost(test, "not-run", f"not tried, after {losses} tests that hung or crashed")
+            for _ in jobs[done:]:
+                yield Lost("not-run", f"not tried, after {losses} tests that hung or crashed")
             return
-        with _Child(tests[done:], bench) as child:
-            for test in tests[done:]:
+        with _Child(jobs[done:]) as child:
+            for _ in jobs[done:]:
                 done += 1
                 answer = child.answer(seconds)
-                if isinstance(answer, Property):
-                    yield answer
-                    continue
-                losses += 1
-                yield _too_long(test, seconds) if answer is None else _lost(test, "crash", answer)
-                break
+                yield answer
+                if isinstance(answer, Lost):
+                    losses += 1
+                    break
 
 
 class _Child:
-    """A forked process that runs tests and sends back how each ended."""
+    """A forked process that does jobs and sends back how each ended."""
 
-    def __init__(self, tests: list[Test], bench: Bench) -> None:
+    def __init__(self, jobs: Sequence[Callable[[], Any]]) -> None:
         self._read, write = os.pipe()
         with warnings.catch_warnings():
             # The child touches no thread of the parent: torch stays on one, and nothing is displayed.
@@ -84,37 +104,30 @@ class _Child:
             self._pid = os.fork()
         if self._pid == 0:
             os.close(self._read)
-            _serve(tests, bench, write)
+            _serve(jobs, write)
         os.close(write)
-        self._ended = False
+        self._ended: Lost | None = None
 
     def __enter__(self) -> _Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._ended:
-            self._end()
+        if self._ended is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
         os.close(self._read)
 
-    def _end(self) -> int:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
-        self._ended = True
-        return os.waitpid(self._pid, 0)[1]
-
-    def answer(self, seconds: float) -> Property | str | None:
-        """Wait for one test: how it ended, or how the child crashed, or None when time is up."""
+    def answer(self, seconds: float) -> Any:
+        """Wait for one job: what it returned, or how it was lost."""
         deadline = time.monotonic() + seconds
         header = self._bytes(8, deadline)
-        if isinstance(header, bytes):
-            (size,) = struct.unpack("<Q", header)
-            body = self._bytes(size, deadline)
-            if isinstance(body, bytes):
-                return _property(codec.unpack(body))
-            header = body
-        return header
+        body = None if header is None else self._bytes(struct.unpack("<Q", header)[0], deadline)
+        if body is None:
+            return self._ended or _too_long(seconds)
+        return codec.unpack(body)
 
-    def _bytes(self, count: int, deadline: float) -> bytes | str | None:
+    def _bytes(self, count: int, deadline: float) -> bytes | None:
         data = b""
         while len(data) < count:
             ready, _, _ = select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))
@@ -122,41 +135,46 @@ class _Child:
                 return None
             chunk = os.read(self._read, min(count - len(data), 1 << 20))
             if not chunk:
-                status = os.waitpid(self._pid, 0)[1]
-                self._ended = True
-                return _death(status)
+                self._ended = _death(os.waitpid(self._pid, 0)[1])
+                return None
             data += chunk
         return data
 
 
-def _death(status: int) -> str:
+def _death(status: int) -> Lost:
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        return (
-            f"the code crashed Python ({name}): did it run out of memory, or write where it must not?"
-        )
-    return f"the code ended Python (exit code {os.waitstatus_to_exitcode(status)}) instead of returning"
+        said = f"crashed Python ({name}): did it run out of memory, or write where it must not?"
+    else:
+        said = f"ended Python (exit code {os.waitstatus_to_exitcode(status)}) instead of returning"
+    return Lost("crash", f"the code {said}")
 
 
-def _serve(tests: list[Test], bench: Bench, pipe: int) -> None:
-    """Run the tests in the child, which never returns."""
+def _serve(jobs: Sequence[Callable[[], Any]], pipe: int) -> None:
+    """Do the jobs in the child, which never returns."""
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it, and says so once
         torch.set_num_threads(1)  # the parent's threads do not exist here
         _limit_memory()
         faulthandler.disable()  # a crash is told in a sentence
         # Nobody can answer here: a breakpoint or an input() ends at once instead of hanging.
         sys.stdin = io.StringIO()
-        for test in tests:
-            printed = _Tail()
-            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                property = check(test, bench)
-            property = dataclasses.replace(property, printed=printed.kept)
-            body = codec.pack(dataclasses.asdict(property))
+        load_from_disk()
+        for job in jobs:
+            body = codec.pack(job())
             rest = struct.pack("<Q", len(body)) + body
             while rest:
                 rest = rest[os.write(pipe, rest) :]
     finally:
         os._exit(0)
+
+
+def load_from_disk() -> None:
+    """Forget what this process holds of the learner's package, so that it is read as it is now."""
+    for name in [name for name in sys.modules if name.startswith("lab_transformer.")]:
+        del sys.modules[name]
+    # Bytecode is told from newer source by whole seconds: two saves within one would look alike.
+    sys.dont_write_bytecode = True
 
 
 class _Tail(io.TextIOBase):
@@ -195,6 +213,6 @@ def _check_here(test: Test, bench: Bench, seconds: float) -> Property:
     try:
         return check(test, bench)
     except TimeIsUp:
-        return _too_long(test, seconds)
+        return _lost(test, _too_long(seconds))
     finally:
         over.set()

@@ -11,7 +11,13 @@ from typing import Any
 
 from lab_grader import source
 from lab_grader.errors import UserError
-from lab_grader.exercises import RELEASED, Exercise, in_workspace, package_folder
+from lab_grader.exercises import (
+    RELEASED,
+    Exercise,
+    in_workspace,
+    package_folder,
+    workspace_around,
+)
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,13 @@ class Workspace:
 
     @property
     def memory(self) -> Path:
-        """The folder for what is remembered between runs; it can be deleted at any time."""
+        """The folder for what is remembered between runs, and for every version of every block."""
         return self.root / ".lab"
+
+    @property
+    def is_course(self) -> bool:
+        """Whether it is the course's own checkout, with all blocks finished and nobody's work in it."""
+        return workspace_around(self.root) != self.root
 
     def path(self, exercise: Exercise) -> Path:
         """The file in which an exercise is written."""
@@ -60,26 +71,50 @@ class Workspace:
 
     def remember(self, name: str, facts: dict[str, Any]) -> None:
         """Keep facts under a name; a reader sees the old ones or the new ones, never half of them."""
+        if self.is_course:
+            return
         self.memory.mkdir(exist_ok=True)
         path = self.memory / f"{name}.json"
         fresh = path.with_suffix(f".{os.getpid()}.new")
         fresh.write_text(json.dumps(facts, indent=1), encoding="utf-8")
         fresh.replace(path)
 
-    def next_hint(self, exercise: Exercise) -> tuple[int, str]:
-        """Give the next hint of an exercise's ladder and remember how far it went; the last repeats."""
-        taken = self.recall("hints")
-        rung = min(int(taken.get(exercise.id, 0)), len(exercise.hints) - 1)
-        self.remember("hints", taken | {exercise.id: rung + 1})
-        return rung + 1, exercise.hints[rung]
+    def hints_seen(self, exercise: Exercise) -> list[str]:
+        """Give the hints of an exercise that were asked for so far."""
+        return list(exercise.hints[: int(self.recall("hints").get(exercise.id, 0))])
+
+    def next_hint(self, exercise: Exercise) -> list[str]:
+        """Climb one rung of an exercise's ladder of hints; gives all that were asked for so far."""
+        rung = min(len(self.hints_seen(exercise)) + 1, len(exercise.hints))
+        self.remember("hints", self.recall("hints") | {exercise.id: rung})
+        return self.hints_seen(exercise)
 
 
 def current() -> Workspace:
-    """Find the workspace whose `lab_transformer` Python imports."""
-    root = package_folder().resolve().parent
-    if in_workspace() and root != RELEASED.resolve().parents[1]:
+    """Find the workspace that the current folder is in; outside of one, say how to get into one."""
+    root = workspace_around(Path.cwd())
+    if root is None and in_workspace():
         raise UserError(
-            f"Python finds lab_transformer in {root}, not in this workspace: start from "
-            f"{RELEASED.parents[1]}, or install it with `pip install -e .`"
+            f"this folder is in no workspace: yours is {RELEASED.parents[1]}, so "
+            f"`cd {RELEASED.parents[1]}` first"
         )
+    if root is None:
+        raise UserError(
+            "this folder is in no workspace: `lab release ~/my-transformer` makes one to work in, and "
+            "`cd ~/my-transformer` leads there"
+        )
+    found = package_folder().resolve().parent
+    if found != root.resolve():
+        raise UserError(
+            f"Python finds lab_transformer in {found}, not in this workspace: start from {root}, or "
+            "install it with `pip install -e .`"
+        )
+    return Workspace(root)
+
+
+def course() -> Workspace | None:
+    """Find the course's own checkout, where the current folder is in it and in no workspace."""
+    root = package_folder().resolve().parent
+    if in_workspace() or workspace_around(Path.cwd()) or not Path.cwd().resolve().is_relative_to(root):
+        return None
     return Workspace(root)

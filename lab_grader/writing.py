@@ -1,13 +1,14 @@
-"""A cell's code into the learner's file, with everything else in it kept byte for byte."""
+"""A block's code into the learner's file: everything else in it stays, and every version is kept."""
 
 from __future__ import annotations
 
 import ast
-import hashlib
+import difflib
 import os
+import re
 import symtable
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +23,13 @@ _ASSIGNMENTS = ast.Assign, ast.AnnAssign
 
 @dataclass(frozen=True)
 class Cell:
-    """The code of an exercise cell: what belongs into the file, and what is only tried out."""
+    """The code of an exercise cell: what belongs into the file, and what is only tried out.
+
+    `lines` says where in the cell each line of the chunk stands, counted from 1.
+    """
 
     chunk: str
+    lines: tuple[int, ...]
     names: tuple[str, ...]
     tried: str
 
@@ -34,13 +39,16 @@ def read_cell(code: str, exercise: Exercise) -> Cell:
     lines = code.splitlines()
     body = ast.parse(code).body
     used = _used(code, body)
-    kept, tried, names, end = [], [], [], 0
+    kept: list[str] = []
+    numbers: list[int] = []
+    tried, names, end = [], [], 0
     for node in body:
         start, end = end, node.end_lineno or end
         part = "\n".join(lines[start:end])  # with the comments above it
         bound = _bound(node)
         if isinstance(node, _DEFINITIONS) or (isinstance(node, _ASSIGNMENTS) and used & {*bound}):
-            kept.append(part)
+            kept += lines[start:end]
+            numbers += range(start + 1, end + 1)
             names += bound
         else:
             tried.append(part)
@@ -48,7 +56,9 @@ def read_cell(code: str, exercise: Exercise) -> Cell:
         raise UserError(
             f"this cell defines no `{exercise.name}`, which is what exercise {exercise.id} asks for"
         )
-    return Cell("\n".join(kept).strip("\n") + "\n", tuple(names), "\n".join(tried))
+    first = next(i for i, line in enumerate(kept) if line)
+    chunk = "\n".join(kept).strip("\n") + "\n"
+    return Cell(chunk, tuple(numbers[first:]), tuple(names), "\n".join(tried))
 
 
 def _used(code: str, body: list[ast.stmt]) -> set[str]:
@@ -91,57 +101,165 @@ def _bound(node: ast.stmt) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What writing a cell did: the backup, where one was needed, and how to take it all back."""
+class Change:
+    """A block's text in a file, about to be replaced by another."""
 
-    backup: Path | None
-    undo: Callable[[], None]
+    workspace: Workspace
+    exercise: Exercise
+    text: str  # of the file, as it is
+    start: int
+    end: int
+    block: str  # that comes into the place between them
+
+    @property
+    def replaced(self) -> str:
+        """The block that is in the file now."""
+        return self.text[self.start : self.end]
+
+    @property
+    def result(self) -> str:
+        """The file's text after it."""
+        newline = "\r\n" if "\r\n" in self.text else "\n"
+        return self.text[: self.start] + self.block.replace("\n", newline) + self.text[self.end :]
+
+    @property
+    def first_line(self) -> int:
+        """The line of the file in which the block begins."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def hits_other_work(self) -> bool:
+        """Whether the block that is replaced is neither a stub nor what a cell wrote."""
+        wrote = self.workspace.recall("cells").get(self.exercise.id, "")
+        now = _plain(self.replaced)
+        return now not in ("", wrote, self.block) and not _is_stub(now, self.exercise)
+
+    def make(self, from_cell: bool = False) -> None:
+        """Write the file; the old block and the new one are among the versions that are kept."""
+        path = self.workspace.path(self.exercise)
+        if _read(path) != self.text:
+            raise UserError(
+                f"lab_transformer/{path.name} was saved by somebody else just now: try again, nothing "
+                "was written"
+            )
+        keep(self.workspace, self.exercise, self.replaced)
+        if self.result != self.text:
+            _replace(path, self.result)
+        keep(self.workspace, self.exercise, self.block)
+        for memory, known in (("places", True), ("cells", from_cell)):
+            facts = self.workspace.recall(memory)
+            self.workspace.remember(memory, facts | {self.exercise.id: self.block if known else ""})
+
+    def difference(self) -> str:
+        """Show what it changes, line by line."""
+        old, new = (_plain(text).splitlines() for text in (self.replaced, self.block))
+        return "\n".join(list(difflib.unified_diff(old, new, lineterm=""))[2:])
 
 
-def write_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Written:
-    """Put a cell's code into the learner's file.
-
-    What the cell wrote last time is replaced. If the file was changed by somebody else since, or holds
-    a block that no cell wrote, a copy of it is kept first.
-    """
+def plan(workspace: Workspace, exercise: Exercise, block: str) -> Change:
+    """Find where a block goes: in the place of what was written there before, or of the definition."""
     path = workspace.path(exercise)
-    old = _read(path)
-    if source.BEGIN in old:
+    text = _read(path)
+    if source.BEGIN in text:
         raise UserError(
             f"{path} is the course's own source, where every block is finished: `lab release FOLDER` "
             "makes a workspace to write in; nothing was written"
         )
-    cells, files = workspace.recall("cells"), workspace.recall("files")
-    newline = "\r\n" if "\r\n" in old else "\n"
-    before = cells.get(exercise.id, "").replace("\n", newline)
-    try:
-        start, end = _place(old, before, exercise)
-    except SyntaxError as error:
-        raise UserError(
-            f"lab_transformer/{path.name} has a syntax error in line {error.lineno} ({error.msg}): "
-            "mend it there first, nothing was written"
-        ) from None
-    new = old[:start] + cell.chunk.replace("\n", newline) + old[end:]
-    try:
-        compile(new, str(path), "exec")
-    except SyntaxError as error:
-        raise UserError(
-            f"this cell does not fit into lab_transformer/{path.name}: {error.msg}; nothing was written"
-        ) from None
-    known = files.get(path.name) == _sha(old)
-    untouched = start < end and source.is_untouched(old, exercise.name, exercise.stub)
-    backup = None
-    if new != old and not known and (path.name in files or not untouched):
-        backup = _back_up(workspace, path)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    before = workspace.recall("places").get(exercise.id, "").replace("\n", newline)
+    return Change(workspace, exercise, text, *_place(text, before, exercise), block)
 
-    def put(text: str, chunk: str) -> None:
-        if text != _read(path):
-            _replace(path, text)
-        workspace.remember("cells", cells | {exercise.id: chunk})
-        workspace.remember("files", files | {path.name: _sha(text)})
 
-    put(new, cell.chunk)
-    return Written(backup, lambda: put(old, cells.get(exercise.id, "")))
+def plan_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Change:
+    """Find where a cell's code goes, and make sure that the file can be read with it."""
+    change = plan(workspace, exercise, cell.chunk)
+    file = f"lab_transformer/{exercise.module}.py"
+    try:
+        compile(change.result, file, "exec")
+    except SyntaxError as error:
+        inside = 0 <= (error.lineno or 0) - change.first_line < cell.chunk.count("\n")
+        if inside:
+            raise UserError(
+                f"this cell does not fit into {file}: {error.msg}; nothing was written"
+            ) from None
+        raise UserError(
+            f"{file} has a syntax error in line {error.lineno} ({error.msg}): mend it there first, "
+            "nothing was written"
+        ) from None
+    return change
+
+
+def plan_undo(workspace: Workspace, exercise: Exercise, number: int | None = None) -> Change:
+    """Find what brings back an older version of a block: the one with a number, or the one before."""
+    known = [
+        exercise.stub,
+        *(path.read_text(encoding="utf-8") for path in versions(workspace, exercise)),
+    ]
+    now = _plain(plan(workspace, exercise, "").replaced)
+    if number is None:
+        older = [text for text in known if text != now]
+        if not older:
+            raise UserError(f"there is nothing to bring back: {exercise.id} is as it was released")
+        return plan(workspace, exercise, older[-1])
+    if not 0 <= number < len(known):
+        raise UserError(
+            f"there is no version {number} of {exercise.id}: they go from 0 to {len(known) - 1}"
+        )
+    return plan(workspace, exercise, known[number])
+
+
+def keep(workspace: Workspace, exercise: Exercise, block: str) -> None:
+    """Keep a version of a block, unless it is the newest one; the oldest is the stub."""
+    block = _plain(block)
+    known = versions(workspace, exercise)
+    newest = known[-1].read_text(encoding="utf-8") if known else exercise.stub
+    if workspace.is_course or block in ("", newest):
+        return
+    folder = _versions_folder(workspace, exercise)
+    folder.mkdir(parents=True, exist_ok=True)
+    number = int(known[-1].stem) if known else 0
+    while True:
+        number += 1
+        try:
+            with (folder / f"{number:04}.py").open("x", encoding="utf-8", newline="") as file:
+                file.write(block)
+            return
+        except FileExistsError:
+            continue  # somebody else was quicker
+
+
+def keep_present(workspace: Workspace, exercise: Exercise) -> None:
+    """Keep the block that is in the learner's file now, if it can be found there."""
+    try:
+        change = plan(workspace, exercise, "")
+    except (OSError, UnicodeDecodeError, UserError):
+        return
+    keep(workspace, exercise, change.replaced)
+
+
+def versions(workspace: Workspace, exercise: Exercise) -> list[Path]:
+    """List the files in which versions of a block are kept, oldest first; the first has number 1."""
+    return sorted(_versions_folder(workspace, exercise).glob("[0-9]*.py"))
+
+
+def when(path: Path) -> str:
+    """Say when a version was kept."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
+
+
+def _versions_folder(workspace: Workspace, exercise: Exercise) -> Path:
+    return workspace.memory / "backups" / exercise.id
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _is_stub(block: str, exercise: Exercise) -> bool:
+    try:
+        return source.is_untouched(block, exercise.name, exercise.stub)
+    except SyntaxError:
+        return False
 
 
 def _read(path: Path) -> str:
@@ -159,36 +277,31 @@ def _place(text: str, before: str, exercise: Exercise) -> tuple[int, int]:
     if before and before in text:
         start = text.index(before)
         return start, start + len(before)
-    block = source.find_block(text, exercise.name)
-    if block is None:
-        return len(text), len(text)
     offsets = [0]
     for line in text.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
+    try:
+        block = source.find_block(text, exercise.name)
+    except (SyntaxError, ValueError):
+        return _place_by_lines(text, exercise)
+    if block is None:
+        return len(text), len(text)
     first = min([block.lineno, *(decorator.lineno for decorator in block.decorator_list)])
     return offsets[first - 1], offsets[block.end_lineno or first]
 
 
-def _back_up(workspace: Workspace, path: Path) -> Path:
-    folder = workspace.memory / "backups"
-    folder.mkdir(parents=True, exist_ok=True)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    number = 0
-    while True:
-        backup = folder / f"{path.stem}-{stamp}{f'-{number}' if number else ''}.py"
-        try:
-            with backup.open("xb") as file:
-                file.write(path.read_bytes())
-            return backup
-        except FileExistsError:
-            number += 1
+def _place_by_lines(text: str, exercise: Exercise) -> tuple[int, int]:
+    """Find a block in a text that cannot be parsed: from its head to the next line that starts anew."""
+    head = re.search(rf"^(@.*\n)*(async )?(def|class) {exercise.name}\b.*\n?", text, re.MULTILINE)
+    if head is None:
+        return len(text), len(text)
+    after = re.compile(r"^[\w@#]", re.MULTILINE).search(text, head.end())
+    end = head.start() + len(text[head.start() : after.start() if after else len(text)].rstrip())
+    newline = re.compile(r"\r?\n").match(text, end)
+    return head.start(), newline.end() if newline else end
 
 
 def _replace(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     fresh.write_bytes(text.encode("utf-8"))
     fresh.replace(path)
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()

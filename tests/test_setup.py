@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,24 +64,6 @@ def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
             assert b"Lab Transformer" in page.read()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
-
-
-def test_a_page_opens_its_notebook_in_the_jupyterlab_beside_it() -> None:
-    with served("--port", "8965", "--lab") as process:
-        assert process.stdout is not None
-        book, lab = (re.search(r"http://[^\s]+[^\s.]", process.stdout.readline()) for _ in range(2))
-        assert book
-        assert lab
-        with urllib.request.urlopen(f"{book.group()}book/03_scaling.html") as page:
-            told = re.search(r'<meta name="lab" content="([^"]+)"', page.read().decode())
-        assert told
-        notebook = told[1].replace("NOTEBOOK", "notebooks/03_scaling.ipynb")
-        with urllib.request.urlopen(notebook) as answer:
-            assert answer.status == 200
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
-    with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(lab.group())
 
 
 def test_the_book_has_the_place_that_explains_each_exercise() -> None:

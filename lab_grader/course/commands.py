@@ -88,10 +88,10 @@ def add_commands(command: Command) -> None:
     serve.add_argument("--port", type=int, default=8000, help="first port to try (8000)")
     serve.add_argument("--open", action="store_true", help="open the book in a browser")
     serve.add_argument(
-        "--lab",
-        action="store_true",
-        help="run JupyterLab too; a week's page then opens its notebook there",
-    )
+        "--lab", type=Path, nargs="?", const=Path(), metavar="WORKSPACE",
+        help="run JupyterLab too, on a workspace (made if there is none; the one around this folder); "
+        "a week's page then opens its notebook there",
+    )  # fmt: skip
 
 
 def _release(args: argparse.Namespace) -> int:
@@ -168,4 +168,4 @@ def _export(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from lab_grader.course.serve import serve
 
-    return serve(args.port, args.open, lab=args.lab)
+    return serve(args.port, args.open, workspace=args.lab)

@@ -21,8 +21,8 @@ from lab_grader.runner import TESTS, Bench, check, load_tests
 CACHE = Path(__file__).resolve().parents[2] / "_build" / "recordings"
 # What only shows results cannot change them: these may be edited without recording anew.
 _SHOW = {
-    "card", "checking", "cli", "diagnosis", "doctor", "notebook", "relations", "safely",
-    "workspace", "writing",
+    "card", "checking", "cli", "diagnosis", "doctor", "importing", "notebook", "relations", "safely",
+    "undoing", "workspace", "writing",
 }  # fmt: skip
 
 _DIGITS = 16  # of a sum over all sources

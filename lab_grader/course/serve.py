@@ -8,6 +8,7 @@ import html
 import io
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from lab_grader.errors import UserError
+from lab_grader.exercises import workspace_around
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +91,7 @@ def bind(folder: Path, port: int, lab: str | None = None) -> BookServer:
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path) -> Iterator[str]:
-    """Run JupyterLab on a folder; gives the address of its notebooks, and stops it at the end."""
+    """Run JupyterLab on a workspace; gives the address of its notebooks, and stops it at the end."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
@@ -97,8 +100,10 @@ def jupyterlab(folder: Path) -> Iterator[str]:
     command += [f"--ServerApp.ip={HOST}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--ServerApp.allow_root=True")
-    # The token travels in the environment: a command line is for everyone to see.
-    environment = os.environ | {"JUPYTER_TOKEN": token}
+    # The token travels in the environment: a command line is for everyone to see. So does the path, by
+    # which notebooks and terminals find the workspace's packages before the course's own.
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"JUPYTER_TOKEN": token, "PYTHONPATH": os.pathsep.join(paths)}
     # Its own session, so that Ctrl-C reaches this process first and JupyterLab is stopped in order.
     process = subprocess.Popen(
         command,
@@ -128,12 +133,40 @@ def _await(process: subprocess.Popen[bytes], port: int) -> None:
     )
 
 
-def serve(port: int = 8000, open_browser: bool = False, folder: Path = BOOK, lab: bool = False) -> int:
-    """Serve the book until Ctrl-C, with JupyterLab beside it if asked for; return the exit code."""
+def workspace_at(folder: Path) -> Path:
+    """Find the workspace at a folder, or make one where there is nothing yet."""
+    root = workspace_around(folder.absolute())
+    if root is not None:
+        return root
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(
+            f"{folder} is no workspace, and not empty: name a workspace, or a folder to make one in, "
+            "as in `lab serve --lab ~/my-transformer`"
+        )
+    from lab_grader.course.release import release
+
+    print(f"There is no workspace in {folder} yet, so one is made. That may take minutes.", flush=True)
+    release(folder)
+    return folder.absolute()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Take the end of a session like Ctrl-C, so that JupyterLab ends, too."""
+    raise KeyboardInterrupt
+
+
+def serve(
+    port: int = 8000, open_browser: bool = False, folder: Path = BOOK, workspace: Path | None = None
+) -> int:
+    """Serve the book until Ctrl-C, with JupyterLab on a workspace beside it; return the exit code."""
     if not (folder / "index.html").is_file():
         print("The book is not built yet: run `make book` first.", file=sys.stderr)
         return 2
-    with jupyterlab(ROOT) if lab else contextlib.nullcontext() as notebooks:
+    root = None if workspace is None else workspace_at(workspace)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _stop)
+    with jupyterlab(root) if root else contextlib.nullcontext() as notebooks:
         try:
             server = bind(folder, port, notebooks)
         except (OSError, OverflowError) as error:
@@ -143,7 +176,8 @@ def serve(port: int = 8000, open_browser: bool = False, folder: Path = BOOK, lab
             address = f"http://{HOST}:{server.server_port}/"
             print(f"The book is at {address} (Ctrl-C stops).", flush=True)
             if notebooks:
-                print(f"JupyterLab is at {notebooks.replace('/tree/NOTEBOOK', '')}.", flush=True)
+                lab = notebooks.replace("/tree/NOTEBOOK", "")
+                print(f"JupyterLab is at {lab} and works in {root}.", flush=True)
             if open_browser:
                 webbrowser.open(address)
             try:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import lab_grader
+import lab_transformer
 from lab_grader.runner import Bench, Test, find_device
 from lab_grader.submission import Submission
 from lab_grader.tape import PUBLISHED_SEED, Draw
+
+# Another copy may be installed, or be loaded already: its blocks would be tested in the place of these.
+for package in (lab_transformer, lab_grader):
+    home = Path(str(package.__file__)).resolve().parents[1]
+    if home != Path(__file__).resolve().parents[2]:
+        pytest.exit(
+            f"Python finds {package.__name__} in {home}, not in {Path(__file__).resolve().parents[2]}: "
+            "run pytest there, with nothing else of it loaded",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,8 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from learner import Learner
+from learner import REFERENCE, Learner
 
+import lab_grader
 from lab_grader.course.release import release
 
 
@@ -21,3 +22,11 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def learner(released: Path, tmp_path: Path) -> Learner:
     """Somebody with a workspace of their own."""
     return Learner(Path(shutil.copytree(released, tmp_path / "my-transformer")))
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A copy of the course, as if it were installed: no test may reach the real one."""
+    for package in (REFERENCE, Path(lab_grader.__file__).parent):
+        shutil.copytree(package, tmp_path / "course" / package.name)
+    return tmp_path / "course"

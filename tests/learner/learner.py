@@ -106,6 +106,7 @@ def _run_and_end(run: Callable[[], int], files: tuple[int, int]) -> NoReturn:
     try:
         for number, file in enumerate(files, start=1):
             os.dup2(file, number)
+        sys.stdin = io.StringIO()  # nobody answers
         sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(n, "wb", closefd=False)) for n in (1, 2))
         try:
             code = run()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from learner import EXERCISES, REFERENCE, Answer, Learner, enter, in_fork, solution
+from learner import EXERCISES, Answer, Learner, enter, in_fork, solution
 
-import lab_grader
 from lab_grader import writing
 from lab_grader.errors import UserError
 from lab_grader.workspace import Workspace
@@ -23,7 +22,7 @@ RIGHT = "def similarity_scores(x):\n    return x @ x.mT\n"
 class Notebook:
     """An IPython shell in a fork, as a kernel would run it; cells are run in order."""
 
-    def __init__(self, root: Path, installed: Path | None = None) -> None:
+    def __init__(self, root: Path, installed: Path | None = None, *cells: str) -> None:
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
@@ -36,7 +35,7 @@ class Notebook:
         self.shown: list[dict[str, str]] = []
         publish: Callable[..., None] = lambda data, **_: self.shown.append(data)  # noqa: E731
         self.shell.display_pub.publish = publish  # type: ignore[method-assign]
-        self.run("%load_ext lab_grader")
+        self.run(*cells, "%load_ext lab_grader")
 
     def run(self, *cells: str) -> None:
         for cell in cells:
@@ -110,31 +109,44 @@ def test_running_a_cell_again_replaces_what_it_wrote_before(learner: Learner, ke
 
     answer = kernel(session)
     assert learner.file("2.1").read_text() == before.replace(EXERCISES["2.1"].stub, RIGHT)
-    assert "a copy is in" not in answer.out
+    assert "another version" not in answer.out
 
 
-def test_a_file_that_was_edited_elsewhere_is_copied_first(learner: Learner, kernel: Kernel) -> None:
+def test_a_block_that_was_edited_elsewhere_is_kept_and_comes_back(
+    learner: Learner, kernel: Kernel
+) -> None:
     path = learner.file("2.1")
 
     def session(notebook: Notebook) -> None:
         notebook.exercise("2.1", WRONG)
         path.write_text(path.read_text().replace("x @ x\n", "x @ x  # my own note\n"))
         notebook.exercise("2.1", RIGHT)
+        notebook.run("%undo 2.1 --yes")
 
     answer = kernel(session)
-    copy = re.search(r"a copy is in (\S+)", answer.out)
-    assert copy
-    assert "# my own note" in (learner.root / copy[1]).read_text()
+    assert "held another version of this block, which no cell wrote: `lab undo 2.1`" in answer.out
     assert "✓ 2.1" in answer.out
+    assert "+    return x @ x  # my own note" in answer.out
+    assert "# my own note" in path.read_text()
 
 
-def test_a_block_that_was_written_in_an_editor_is_copied_first(
+def test_a_block_from_an_editor_survives_cells_of_its_own_and_of_its_neighbours(
     learner: Learner, kernel: Kernel
 ) -> None:
-    learner.body("2.1", "return x  # my first try")
-    kernel(lambda notebook: notebook.exercise("2.1", RIGHT))
-    (copy,) = (learner.root / ".lab" / "backups").iterdir()
-    assert "# my first try" in copy.read_text()
+    learner.body("2.2", "return scores  # my first try")
+
+    def session(notebook: Notebook) -> None:
+        notebook.exercise("2.1", RIGHT)
+        notebook.exercise("2.2", solution("2.2"))
+
+    answer = kernel(session)
+    assert answer.out.count("brings it back") == 1
+    before = learner.file("2.2").read_text()
+    assert "# my first try" not in before
+    assert learner.lab("undo", "2.2", "--yes").code == 0
+    assert "# my first try" in learner.file("2.2").read_text()
+    assert learner.lab("undo", "2.2", "--yes").code == 0
+    assert learner.file("2.2").read_text() == before
 
 
 def test_a_syntax_error_writes_nothing_and_is_shown_where_it_stands(
@@ -222,37 +234,36 @@ def test_a_cell_waits_for_its_exercise_and_so_do_cells_that_need_its_results(ker
     assert "1.0" in answer.out.splitlines()[-1]
 
 
-def test_the_mistake_in_a_cell_is_named_with_a_picture_and_a_button(kernel: Kernel) -> None:
+def test_the_mistake_in_a_cell_is_named_with_a_picture(kernel: Kernel) -> None:
     code = solution("3.2").replace("math.sqrt(q.shape[-1])", "q.shape[-1]")
 
     def session(notebook: Notebook) -> None:
         notebook.shell.run_cell(f"%%exercise 3.2\n{code}")
-        card, button = notebook.shown
+        (card,) = notebook.shown
         print(card["text/html"])
-        print("button", "application/vnd.jupyter.widget-view+json" in button)
 
     answer = kernel(session)
     assert "<b>What happened:</b> You divide the scores by the width of the keys" in answer.out
     assert "<svg" in answer.out
-    assert "button True" in answer.out
 
 
-def test_the_hint_button_climbs_the_same_ladder_as_the_command(
+def test_a_card_holds_the_hints_and_those_that_were_asked_for_are_open(
     learner: Learner, kernel: Kernel
 ) -> None:
     def session(notebook: Notebook) -> None:
-        import ipywidgets
-
-        made: list[ipywidgets.Button] = []
-        ipywidgets.Widget.on_widget_constructed(
-            lambda widget: made.append(widget) if isinstance(widget, ipywidgets.Button) else None
-        )
-        notebook.exercise("2.1", WRONG)
-        made[0].click()
-        notebook.run("%hint 2.1")
+        notebook.run("%hint 2.1", "%hint 2.1")
+        for code in (EXERCISES["2.1"].stub, WRONG, RIGHT):
+            notebook.shell.run_cell(f"%%exercise 2.1\n{code}")
+            (card,) = notebook.shown
+            notebook.shown.clear()
+            print("open", len(re.findall(r"<details[^>]* open>", card["text/html"])))
+            print("hints", card["text/html"].count("<details"))
 
     answer = kernel(session)
-    assert "hint 2 of 3" in answer.out
+    assert re.findall(r"(?:open|hints) \d", answer.out) == [
+        "open 2", "hints 3", "open 2", "hints 3", "open 0", "hints 0",
+    ]  # fmt: skip
+    assert "hint 1 of 3" in answer.out.split("hint 2 of 3")[0]
     assert "hint 3 of 3" in learner.lab("hint", "2.1").out
 
 
@@ -310,19 +321,11 @@ def test_a_broken_file_is_mended_by_hand_before_cells_write_again(
     assert learner.file("2.1").read_bytes() == before
 
 
-@pytest.fixture
-def course(tmp_path: Path) -> Path:
-    """A copy of the course, as if it were installed: no test may reach the real one."""
-    for package in (REFERENCE, Path(lab_grader.__file__).parent):
-        shutil.copytree(package, tmp_path / "course" / package.name)
-    return tmp_path / "course"
-
-
 def test_the_courses_own_source_is_never_written(course: Path) -> None:
     before = (course / "lab_transformer" / "attention.py").read_bytes()
     cell = writing.read_cell(RIGHT, EXERCISES["2.1"])
     with pytest.raises(UserError, match="lab release FOLDER"):
-        writing.write_cell(Workspace(course), EXERCISES["2.1"], cell)
+        writing.plan_cell(Workspace(course), EXERCISES["2.1"], cell)
     assert (course / "lab_transformer" / "attention.py").read_bytes() == before
 
 
@@ -339,3 +342,138 @@ def test_the_installed_course_hands_a_notebook_over_to_its_workspace(
     assert "✓ 2.1" in answer.out, answer.out + answer.err
     assert RIGHT in learner.file("2.1").read_text()
     assert (course / "lab_transformer" / "attention.py").read_bytes() == before
+
+
+ENDS = "import os\n\nQUIT = os._exit(3)\n\n\ndef similarity_scores(x):\n    return QUIT\n"
+LOOPS = (
+    "def forever():\n    while True:\n        pass\n\n\nNEVER = forever()\n\n\n"
+    "def similarity_scores(x):\n    return NEVER\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(ENDS, "ended Python (exit code 3)"), (LOOPS, "at this cell, line 3: while True:")],
+)
+def test_a_cell_that_would_end_the_kernel_is_found_out_in_a_child(
+    learner: Learner, kernel: Kernel, code: str, words: str
+) -> None:
+    before = learner.file("2.1").read_bytes()
+
+    def session(notebook: Notebook) -> None:
+        sys.modules["lab_grader.importing"]._LONGEST = 0.2  # type: ignore[attr-defined]
+        notebook.exercise("2.1", code)
+        notebook.run("print('the kernel', 'lives')")
+
+    answer = kernel(session)
+    assert words in answer.out
+    assert "Nothing was kept" in answer.out
+    assert "the kernel lives" in answer.out
+    assert learner.file("2.1").read_bytes() == before
+
+
+@pytest.mark.parametrize("line", ["import os; os._exit(3)", "def broken(:", "1 / 0"])
+def test_a_file_that_cannot_be_imported_harms_no_kernel_and_is_mended_in_an_editor(
+    learner: Learner, kernel: Kernel, line: str
+) -> None:
+    path = learner.file("2.1")
+    good = path.read_text()
+    path.write_text(f"{good}\n{line}\n")
+
+    def session(notebook: Notebook) -> None:
+        notebook.run("from lab_transformer import attention", "print('the kernel', 'lives')")
+        notebook.exercise("2.1", EXERCISES["2.1"].stub)
+        path.write_text(good)
+        notebook.run("from lab_transformer import attention", "print(attention.__name__)")
+
+    answer = kernel(session)
+    assert "✗ " in answer.out
+    assert "lab_transformer/attention.py" in answer.out
+    assert "the kernel lives" in answer.out
+    assert "Traceback" not in answer.out + answer.err
+    assert "lab_transformer.attention\n" in answer.out
+
+
+def test_the_verdict_is_that_of_the_file_and_later_cells_see_it(
+    learner: Learner, kernel: Kernel
+) -> None:
+    def session(notebook: Notebook) -> None:
+        notebook.run("import torch", "from lab_transformer import attention")
+        notebook.run("from lab_transformer.attention import similarity_scores")
+        notebook.exercise("2.1", EXERCISES["2.1"].stub)
+        learner.write("2.1", RIGHT)
+        notebook.exercise("2.1", EXERCISES["2.1"].stub)
+        # As long as before, within the same second: bytecode would be taken for new.
+        learner.write("2.1", RIGHT.replace("x @ x.mT", "x * x.mT"))
+        notebook.run("print('module', attention.similarity_scores(torch.ones(2, 2)).sum().item())")
+        notebook.run("print('name', similarity_scores(torch.ones(2, 2)).sum().item())")
+        notebook.exercise("2.1", EXERCISES["2.1"].stub)
+
+    answer = kernel(session)
+    assert "· 2.1" in answer.out
+    assert "lab_transformer/attention.py has changed: it was loaded anew." in answer.out
+    assert "✓ 2.1" in answer.out
+    assert "module 4.0" in answer.out
+    assert "name 4.0" in answer.out
+    assert "✗ 2.1" in answer.out.partition("name 4.0")[2]
+
+
+def test_what_is_broken_on_disk_is_not_hidden_by_what_the_kernel_holds(
+    learner: Learner, kernel: Kernel
+) -> None:
+    def session(notebook: Notebook) -> None:
+        notebook.exercise("2.1", RIGHT)
+        path = learner.file("2.1")
+        path.write_text(path.read_text().replace("x @ x.mT", "x @@ x.mT"))
+        notebook.run("print('still', attention.__name__ if 'attention' in dir() else 'here')")
+        notebook.exercise("2.1", EXERCISES["2.1"].stub)
+
+    answer = kernel(session)
+    assert (
+        "this notebook goes on with what it had: SyntaxError in lab_transformer/attention.py"
+        in answer.out
+    )
+    assert "still here" in answer.out
+    assert "✗ 2.1 Similarity of every word with every word: lab_transformer/attention.py cannot be" in (
+        answer.out
+    )
+
+
+def test_an_error_names_the_lines_of_the_cell(kernel: Kernel) -> None:
+    code = "print('tried')\n\n\ndef helper(x):\n    return x.nothing\n\n\n" + RIGHT.replace(
+        "x @ x.mT", "helper(x)"
+    )
+    answer = kernel(lambda notebook: notebook.exercise("2.1", code))
+    assert "at this cell, line 6: return x.nothing" in answer.out
+    assert answer.out.count("return x.nothing") == 1
+
+
+def test_names_that_were_imported_before_the_extension_become_the_workspaces(
+    learner: Learner, course: Path
+) -> None:
+    learner.write("2.1", RIGHT.replace("x @ x.mT", "'mine'"))
+
+    def main() -> int:
+        notebook = Notebook(
+            learner.root, course, "from lab_transformer import attention",
+            "from lab_transformer.attention import similarity_scores",
+        )  # fmt: skip
+        notebook.run("print(attention.similarity_scores(1), similarity_scores(1))")
+        return 0
+
+    answer = in_fork(main)
+    assert "mine mine" in answer.out, answer.out + answer.err
+
+
+def test_an_interrupted_check_is_one_line(kernel: Kernel) -> None:
+    def session(notebook: Notebook) -> None:
+        checking = sys.modules["lab_grader.checking"]
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        checking.check_exercises = interrupted  # type: ignore[attr-defined]
+        notebook.exercise("2.1", RIGHT)
+
+    answer = kernel(session)
+    assert answer.out + answer.err == "Stopped: this check did not come to its end.\n"

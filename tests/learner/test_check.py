@@ -72,7 +72,8 @@ def test_a_wrong_exercise_shows_what_holds_what_does_not_and_what_next(learner: 
     learner.mistake("3.2", "math.sqrt(q.shape[-1])", "q.shape[-1]")
     answer = learner.lab("check", "3.2")
     said(answer, "✗ 3.2 Scaled", "    ✓ ", "    ✗ ", "What happened: ", "Read more: ", "lab hint 3.2")
-    assert "03_scaling.html#scaled-dot-product-attention" in answer.out
+    assert "Read more: notebooks/03_scaling.ipynb, section 3.2" in answer.out
+    assert "http" not in answer.out
 
 
 def test_an_exercise_waits_for_the_one_it_is_built_on(learner: Learner) -> None:
@@ -198,3 +199,45 @@ def test_an_error_shows_the_line_and_the_axes_it_was_called_with(learner: Learne
     answer = learner.lab("check", "3.2")
     said(answer, "RuntimeError", "return q @ k, q")
     assert "called with q (batch 2, heads 3, query 5, d_head 8)," in " ".join(answer.out.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("    return x @@ x", "SyntaxError in lab_transformer/attention.py, line "),
+        ("import os; os._exit(0)", "ended Python (exit code 0)"),
+    ],
+)
+def test_one_cause_gives_one_message_however_many_exercises_it_concerns(
+    learner: Learner, line: str, words: str
+) -> None:
+    learner.solve("2.1", "2.2", "2.3", "3.2")
+    path = learner.file("2.1")
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    answer = learner.lab("check", "2", "3.2", "3.4")
+    said(answer, words, "lab undo 2.1")
+    assert answer.out.count(words) == 1
+    assert answer.out.count("cannot be imported") == 1
+    assert "2.1, 2.2, 2.3" in answer.out
+    assert answer.code == 1
+
+
+def test_failures_for_one_reason_are_told_once(learner: Learner) -> None:
+    learner.body("2.1", "return undefined")
+    answer = learner.lab("check", "2.1")
+    assert answer.out.count("name 'undefined' is not defined") == 1
+    said(answer, "more for the same reason")
+
+
+def test_a_check_that_is_stopped_says_so_in_one_line(learner: Learner) -> None:
+    learner.body("2.1", "while True:", "    pass")
+    with subprocess.Popen(
+        [sys.executable, "-m", "lab_grader", "check", "2.1"],
+        cwd=learner.root, env=os.environ | {"PYTHONUNBUFFERED": "1"}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("in ")
+        os.killpg(process.pid, 2)  # as Ctrl-C does: to everybody in the foreground
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "\nlab: stopped\n")

@@ -2,20 +2,34 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from learner import EXERCISES, Learner
+from learner import EXERCISES, REFERENCE, Answer, Learner, enter, in_fork
 
 
-def test_hints_climb_the_ladder_remember_and_stay_on_the_last_rung(learner: Learner) -> None:
-    said = [learner.lab("hint", "3.2") for _ in range(4)]
-    assert [answer.code for answer in said] == [0] * 4
-    for rung, answer in zip((1, 2, 3, 3), said, strict=True):
+def test_hints_climb_the_ladder_and_those_before_are_shown_again(learner: Learner) -> None:
+    hints = EXERCISES["3.2"].hints
+    for rung in (1, 2, 3, 3):
+        answer = learner.lab("hint", "3.2")
         words = " ".join(answer.out.split())
-        assert f"hint {rung} of 3: {EXERCISES['3.2'].hints[rung - 1]}" in words
+        assert answer.code == 0
+        assert [f"hint {i} of 3: {hint}" in words for i, hint in enumerate(hints, 1)] == [
+            i <= rung for i in (1, 2, 3)
+        ]
+    assert "these are all" in words
+
+
+def test_hints_can_be_read_again_without_a_new_one(learner: Learner) -> None:
+    assert "hint 1" not in learner.lab("hint", "3.2", "--again").out
+    learner.lab("hint", "3.2")
+    for _ in range(2):
+        again = learner.lab("hint", "3.2", "--again").out
+        assert "hint 1 of 3" in again
+        assert "hint 2 of 3" not in again
 
 
 def test_damaged_memory_is_forgotten_and_not_an_error(learner: Learner) -> None:
@@ -63,7 +77,9 @@ def test_the_doctor_finds_what_a_learner_needs(learner: Learner) -> None:
         (["check", "softmaxx"], "`lab exercises` lists them all"),
         (["check", "2.1", "--device", "banana"], "there is no device 'banana' here"),
         (["check", "2.1", "--watch", "--json"], "do not go together"),
-        (["hint", "3"], "a hint is for one exercise"),
+        (["hint", "3"], "`lab hint` is for one exercise"),
+        (["undo", "3.2"], "there is nothing to bring back: 3.2 is as it was released"),
+        (["undo", "3.2", "--to", "7"], "there is no version 7 of 3.2"),
         (["hint"], "the following arguments are required"),
         (["frobnicate"], "invalid choice"),
         ([], "the following arguments are required: COMMAND"),
@@ -111,3 +127,100 @@ def test_hints_and_help_do_not_wait_for_torch(learner: Learner) -> None:
 def test_importing_the_grader_does_not_import_torch() -> None:
     code = "import lab_grader, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("words", [["check"], ["hint", "3.2"], ["undo", "3.2"], ["progress"]])
+def test_outside_of_a_workspace_the_way_into_one_is_said_and_nothing_is_written(
+    course: Path, tmp_path: Path, words: list[str]
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    before = sorted(course.rglob("*"))
+
+    def run() -> int:
+        enter(course)
+        os.chdir(empty)
+        sys.dont_write_bytecode = True
+        from lab_grader import cli
+
+        return cli.main(words)
+
+    answer = in_fork(run)
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert "this folder is in no workspace: `lab release ~/my-transformer` makes one" in answer.err
+    assert list(empty.iterdir()) == []
+    assert sorted(course.rglob("*")) == before
+
+
+def test_in_the_courses_own_checkout_a_check_says_whose_solutions_it_checks() -> None:
+    def run(*words: str) -> Answer:
+        def main() -> int:
+            os.chdir(REFERENCE.parent)
+            from lab_grader import cli
+
+            return cli.main(words)
+
+        return in_fork(main)
+
+    checked = run("check", "2.1")
+    assert checked.out.startswith(f"the course's own solutions, in {REFERENCE.parent}\n")
+    assert run("progress").code == 2
+    assert "state" not in run("exercises", "2").out
+    assert not (REFERENCE.parent / ".lab" / "backups").exists()
+
+
+def test_every_answer_says_which_workspace_it_is_about(learner: Learner) -> None:
+    for words in (["check", "2.1"], ["hint", "2.1"], ["progress"]):
+        assert learner.lab(*words).out.startswith(f"in {learner.root}\n")
+
+
+def test_undo_shows_what_it_does_asks_and_can_be_undone(learner: Learner) -> None:
+    learner.body("2.1", "return x @ x.mT  # first")
+    learner.lab("check", "2.1")
+    first = learner.file("2.1").read_bytes()
+    learner.body("2.1", "return x @ x  # second")
+    second = learner.file("2.1").read_bytes()
+    asked = learner.lab("undo", "2.1")  # nobody answers
+    assert "-    return x @ x  # second\n+    return x @ x.mT  # first" in asked.out
+    assert asked.code == 1
+    assert learner.file("2.1").read_bytes() == second
+    for expected in (first, second, first):
+        assert learner.lab("undo", "2.1", "--yes").code == 0
+        assert learner.file("2.1").read_bytes() == expected
+    assert learner.lab("undo", "2.1", "--to", "0", "--yes").code == 0
+    assert EXERCISES["2.1"].stub in learner.file("2.1").read_text()
+    listed = learner.lab("undo", "2.1", "--list").out
+    assert "0  the stub" in listed
+    kept = [(learner.root / line.split(": ")[-1]).read_text() for line in listed.splitlines()[2:]]
+    assert ["first" in text for text in kept] == [True, False, True, False, True, False]
+
+
+def test_undo_mends_a_file_that_cannot_be_read(learner: Learner) -> None:
+    learner.solve("2.1", "2.2")
+    learner.lab("check")
+    right = learner.file("2.1").read_bytes()
+    path = learner.file("2.1")
+    path.write_text(path.read_text().replace("return x @ x.mT", "return (x @@ x.mT"))
+    assert learner.lab("undo", "2.1", "--yes").code == 0
+    assert path.read_bytes() == right
+
+
+def test_pytest_in_a_workspace_tests_its_blocks_and_never_the_courses(learner: Learner) -> None:
+    learner.solve("2.1")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [str(Path(sys.executable).with_name("pytest")), "-q", "-p", "no:cacheprovider"]
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [*command, *words], cwd=learner.root, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode != 0
+        return done.stdout + done.stderr
+
+    said = run("tests/exercises/test_week2_self_attention.py", "--tb=no", "-k", "score")
+    assert re.search(r"\d+ failed, \d+ passed", said), said
+    # Where the workspace does not come first, nothing is tested.
+    assert f"not in {learner.root}" in run(
+        "-o", "pythonpath=", "tests/exercises/test_week2_self_attention.py"
+    )
