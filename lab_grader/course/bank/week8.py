@@ -2646,3 +2646,13 @@ slips(
     *("only-the-first", "all-axes-flattened", "sign-turned", "all-zero", "through-numpy"),
 )
 slips("8.5", *ENDINGS, first=True, treated=("query", "key", "value"))
+
+
+@wrong(
+    "8.2",
+    "plain-length-plus-one",
+    "You use the length plus one as the base. The formula adds 5 and divides by 6, which is gentler to "
+    "short sentences.",
+)
+def plain_length_plus_one(score: float, length: int, penalty: float) -> float:
+    return float(score / (length + 1) ** penalty)
