@@ -2023,7 +2023,7 @@ def _overlapping(count: int, exponent: float, add: bool) -> Any:
 
 
 _APART = "A pair takes two columns: two blocks never share one, and half as many blocks as columns do."
-for _name, _told, _turned in (
+for _name, _told, _block in (
     (
         "blocks-overlap",
         "Your blocks stand one column apart, so each overwrites a part of the one before.",
@@ -2046,7 +2046,7 @@ for _name, _told, _turned in (
         _overlapping(1, 2, add=False),
     ),
 ):
-    wrong("4.2", _name, f"{_told} {_APART}")(_turned)
+    wrong("4.2", _name, f"{_told} {_APART}")(_block)
 
 
 @wrong(

@@ -2935,11 +2935,6 @@ for _name, _told, _number in (
         "You add the logarithm of the mask plus a small number to the scores.",
         math.log(1e-9),
     ),
-    (
-        "logarithm-of-the-mask-plus-next-to-nothing",
-        "You add the logarithm of the mask plus a tiny number to the scores.",
-        math.log(1e-45),
-    ),
 ):
     wrong("6.3", _name, _told + _NOTHING_ELSE)(_only_added(_number))
 
@@ -2965,7 +2960,7 @@ _NO_DIVERGENCE = (
     " Asked for is the cross-entropy, with the smoothing spread over the whole vocabulary, target and "
     "padding included"
 )
-for _name, _told, _turned in (
+for _name, _told, _block in (
     (
         "divergence-over-all-but-padding",
         "You compute the divergence from a target that spreads the smoothing over all but target and "
@@ -2991,4 +2986,4 @@ for _name, _told, _turned in (
         _divergence(2, "places"),
     ),
 ):
-    wrong("6.5", _name, _told)(_turned)
+    wrong("6.5", _name, _told)(_block)
