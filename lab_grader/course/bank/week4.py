@@ -2022,7 +2022,7 @@ def _overlapping(count: int, exponent: float, add: bool) -> Any:
     return block
 
 
-_APART = "A pair takes two columns: two blocks never share one, and half as many blocks as columns do."
+_APART = "A pair takes two columns, so that no two blocks share one."
 for _name, _told, _block in (
     (
         "blocks-overlap",
