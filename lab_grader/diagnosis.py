@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,14 @@ def _likeness(a: Fingerprint, b: Fingerprint) -> float:
     if a[1][1] == b[1][1]:
         return 0.8
     return 0.4 if a[3] == b[3] or {a[3], b[3]} <= MISFITS else 0.0
+
+
+def _raises(seen: Fingerprint) -> bool:
+    return bool(seen[0] == "failure" and seen[2] == "exception")
+
+
+def _tests(calls: Iterable[str]) -> set[str]:
+    return {call.rpartition("/")[0] for call in calls}
 
 
 _rank = operator.itemgetter(0, 1)
@@ -96,7 +104,40 @@ class Known:
         if not off:
             return None
         found = self._find(trace, off, self._first)
-        return found if found and found.exact else self._find(trace, off, self._all)
+        if found is None or not found.exact:
+            found = self._find(trace, off, self._all)
+        if found is None or not found.exact:
+            found = self._past_errors(trace, off) or found
+        return found or self._same_calls(trace, off, self._first)
+
+    def _past_errors(self, trace: Trace, off: set[str]) -> Diagnosis | None:
+        """Where some calls end in an error: name its cause, and what is wrong with the other calls."""
+        raised = {key for key in off if _raises(trace[key])}
+        if raised in (set(), off):
+            return None
+        rest = {key: seen for key, seen in trace.items() if key not in raised}
+        past = self._find(rest, off - raised, self._all)
+        if past is None or not past.exact:
+            return None
+        errors: _Compared = [
+            (names, theirs, {key for key in wrong if _raises(theirs[key])})
+            for names, theirs, wrong in self._all
+            if len(names) == 1
+        ]
+        cause = self._find(trace, raised, errors) or self._same_calls(trace, raised, errors)
+        if cause is None or cause.name in past.name.split(" + "):
+            return past
+        message = f"{cause.message}\n{past.message}"
+        return Diagnosis(f"{cause.name} + {past.name}", message, exact=False, kind="turn")
+
+    def _same_calls(self, trace: Trace, off: set[str], turns: _Compared) -> Diagnosis | None:
+        """Find a turn with errors in the same calls, whatever they say, if whole tests have none."""
+        if not all(_raises(trace[key]) for key in off) or _tests(off) == _tests(trace):
+            return None
+        for names, theirs, wrong in turns:
+            if wrong & trace.keys() == off and all(_likeness(trace[key], theirs[key]) for key in off):
+                return self._diagnosis(names, exact=False)
+        return None
 
     def _find(self, trace: Trace, off: set[str], turns: _Compared) -> Diagnosis | None:
         best = partly = (0.0, 0.0, 0.0, tuple[str, ...]())
@@ -122,8 +163,11 @@ class Known:
         if found[0] < 0.5:
             return None
         *_, score, names = found
+        return self._diagnosis(names, exact=score > 0.999)
+
+    def _diagnosis(self, names: tuple[str, ...], exact: bool) -> Diagnosis:
         message = "\n".join(self.messages[name] for name in names)
-        return Diagnosis(" + ".join(names), message, exact=score > 0.999, kind="turn")
+        return Diagnosis(" + ".join(names), message, exact, kind="turn")
 
 
 @functools.cache

@@ -94,8 +94,8 @@ def beam_search(
     extended; the best beam_width of the others go on. Prefixes of max_length tokens are taken as they
     are. Returns at most beam_width pairs (tokens, score), best first; the score is the
     length-normalised sum of the log-probabilities. The search may end as soon as no unfinished prefix
-    can still come among them. Another custom is right as well: finished prefixes may keep their places
-    in the beam.
+    can still come among them; a length penalty can lift one that is behind now. Another custom is right
+    as well: finished prefixes may keep their places in the beam.
     """
     if beam_width < 1:
         raise ValueError(f"beam_width is at least 1, not {beam_width}")
@@ -154,8 +154,9 @@ def sample_token(
 ) -> Int[Tensor, "..."]:
     """Draw the next token: divide by the temperature, keep the top_k best, then the top_p nucleus.
 
-    The nucleus is the smallest set of most probable tokens whose probabilities sum to top_p or more;
-    the most probable token is always in it. With both, the probabilities are those among the top_k.
+    The nucleus is the smallest set of most probable tokens whose probabilities sum to top_p or more: it
+    is complete where the sum is exactly top_p, and the most probable token is always in it. With both,
+    the probabilities are those among the top_k. A top_k above the size of the vocabulary keeps all.
     """
     check_shapes(logits=(logits, "... vocab"))
     if temperature <= 0:

@@ -49,7 +49,10 @@ def embed(
     one_hot_tokens: Float[Tensor, "... vocab"],
     table: Float[Tensor, "vocab d_model"],
 ) -> Float[Tensor, "... d_model"]:
-    """Look up the embedding of every token by multiplying its one-hot row with the table."""
+    """Look up the embedding of every token by multiplying its one-hot row with the table.
+
+    The embeddings have the dtype and the precision of the table.
+    """
     check_shapes(one_hot_tokens=(one_hot_tokens, "... vocab"), table=(table, "vocab d_model"))
     ### BEGIN SOLUTION
     return one_hot_tokens.to(table.dtype) @ table

@@ -27,7 +27,8 @@ def layer_norm(
 ) -> Float[Tensor, "... d_model"]:
     """Normalise every word over its own features, then scale and shift each feature.
 
-    Uses the biased variance, with eps inside the root.
+    Uses the biased variance, with eps inside the root. It is right also where the mean of the features
+    is large against their spread.
     """
     check_shapes(x=(x, "... d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
     ### BEGIN SOLUTION
@@ -58,7 +59,8 @@ def batch_norm(
     """Normalise every feature over all words of the batch, then scale and shift it.
 
     Where the mask is False there is padding: it is left out of mean and (biased) variance, and
-    normalised with them like every other position.
+    normalised with them like every other position. The variance is right also where the mean is large
+    against the spread.
     """
     check_shapes(x=(x, "batch seq d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
     if mask is not None:

@@ -85,3 +85,34 @@ def test_what_takes_time_is_asked_only_when_nothing_simpler_explains_all() -> No
     for _ in range(2):
         assert turns.recognise({"0": value(2.0), "1": value(3.0)}).name == "a + b"
     assert len(asked) == 1
+
+
+def test_two_mistakes_are_named_where_one_is_an_error_that_hides_the_other() -> None:
+    right = {f"{test}/0": value(0.0) for test in "abcdef"}
+    turns = known(
+        fails=right | {"a/0": raised("no axis 3"), "b/0": raised("no axis 3")},
+        off=right | {f"{test}/0": value(7.0) for test in "bcd"},
+    )
+    both = right | {"a/0": raised("no axis 3"), "b/0": raised("no axis 3")}
+    both |= {"c/0": value(7.0), "d/0": value(7.0)}
+    found = turns.recognise(both)
+    assert (found.name, found.message) == ("fails + off", "fails.\noff.")
+
+
+def test_what_is_wrong_past_an_error_of_unknown_cause_is_named() -> None:
+    right = {f"{test}/0": value(0.0) for test in "abcdef"}
+    turns = known(off=right | {f"{test}/0": value(7.0) for test in "bcd"})
+    failed = {f"{test}/0": raised("something new") for test in "abe"}
+    found = turns.recognise(right | failed | {"c/0": value(7.0), "d/0": value(7.0)})
+    assert found.name == "off"
+
+
+def test_errors_in_the_same_tests_are_the_same_mistake_whatever_they_say() -> None:
+    right = {f"{test}/0": value(0.0) for test in "abcd"}
+    turns = known(
+        batches=right | {"a/0": raised("no axis 3")}, all={key: raised("no axis 3") for key in right}
+    )
+    assert turns.recognise(right | {"a/0": raised("expected 3 axes")}).name == "batches"
+    assert turns.recognise(right | {"b/0": raised("expected 3 axes")}) is None
+    assert turns.recognise(right | {"a/0": raised("what?", "KeyError")}) is None
+    assert turns.recognise({key: raised("expected 3 axes") for key in right}) is None

@@ -200,6 +200,20 @@ def test_a_transposed_table_with_large_numbers_is_looked_up(submission, expected
 
 
 @exercise("1.2")
+def test_all_digits_of_a_double_precision_table_are_kept(submission, expected, draw):
+    mixture = draw.normal(batch=BATCH, seq=SEQ, vocab=VOCAB, dtype=torch.float64)
+    table = draw_table(draw, torch.float64)
+    right = expected.embedding.embed(mixture, table)
+
+    def exact(embedded):
+        return bool(((embedded - right).abs() <= 1e-11).all())
+
+    embedded = submission.embedding.embed.seen_as(exact, 0.0)(mixture, table)
+    what = "in double precision, to eleven places, the embedding"
+    agree(embedded, right, what, "batch seq d_model", rel=0.0, abs=1e-11)
+
+
+@exercise("1.2")
 def test_gradients_reach_the_rows_and_the_table(submission, expected, draw):
     rows = draw.normal(batch=BATCH, seq=SEQ, vocab=VOCAB, dtype=torch.float64)
     table = draw_table(draw, torch.float64)

@@ -244,6 +244,19 @@ def test_masked_keys_get_exactly_zero_even_when_all_scores_are_very_low(submissi
 
 
 @exercise("3.2")
+def test_visible_keys_share_the_weight_even_when_their_scores_are_very_low(submission, expected, draw):
+    q, k, v = draw_qkv(draw, dtype=torch.float64)
+    mask = draw.mask(batch=BATCH, heads=1, query=1, key=KEY)
+    # One feature takes the visible keys far down, and leaves the hidden ones where they are.
+    q[..., 0] = 1.0
+    k[..., 0] = torch.where(mask[..., 0, :], -1e10, 0.0)
+    _, right_weights = expected.attention.scaled_dot_product_attention(q, k, v, mask)
+    _, weights = submission.attention.scaled_dot_product_attention(q, k, v, mask)
+    what = "at visible scores below -1e9 the weight"
+    agree(weights, right_weights, what, "batch head query key", rel=1e-3)
+
+
+@exercise("3.2")
 def test_a_query_that_may_attend_to_nothing_gets_zeros(submission, expected, draw):
     q, k, v = draw_qkv(draw)
     mask = draw.mask(batch=BATCH, heads=1, query=QUERY, key=KEY)
@@ -614,6 +627,16 @@ def test_gradients_reach_all_inputs_and_all_parameters(submission, expected, dra
     mask = draw.mask(batch=BATCH, heads=1, query=QUERY, key=KEY)
     mine, right, _ = twins(submission, expected, draw, double=True)
     gradients_agree(mine, right, *inputs, mask, names=INPUTS)
+
+
+@exercise("3.5")
+def test_masked_keys_stay_hidden_and_visible_ones_seen_at_very_large_scores(submission, expected, draw):
+    query, key, value = draw_inputs(draw, dtype=torch.float64)
+    mask = draw.mask(batch=BATCH, heads=1, query=QUERY, key=KEY)
+    mine, right, _ = twins(submission, expected, draw, double=True)
+    _, right_weights = right(query * 1e5, key, value, mask)
+    _, weights = mine(query * 1e5, key, value, mask)
+    agree(weights, right_weights, "at scores of 1e5 the weight", "batch head query key", abs=1e-3)
 
 
 @guard("3.5")

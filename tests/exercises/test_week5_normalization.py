@@ -29,6 +29,11 @@ def draw_gain_and_bias(draw, dtype=torch.float32):
     return draw.normal(d_model=D_MODEL, dtype=dtype), draw.normal(d_model=D_MODEL, dtype=dtype)
 
 
+def near(right):
+    """Tell of a result only whether it is near: what is off by rounding is off in many ways."""
+    return lambda result: bool(((result - right).abs() <= 0.01 + 0.01 * right.abs()).all())
+
+
 # Layer norm
 
 
@@ -153,6 +158,15 @@ def test_an_offset_common_to_all_features_is_lost(submission, expected, draw):
         rel=1e-4,
         abs=1e-4,
     )
+
+
+@exercise("5.1")
+def test_a_mean_far_above_the_spread_leaves_the_variance_right(submission, expected, draw):
+    x, (gain, bias) = draw_words(draw) + 1e3, draw_gain_and_bias(draw)
+    right = expected.normalization.layer_norm(x, gain, bias)
+    result = submission.normalization.layer_norm.seen_as(near(right), 0.0)(x, gain, bias)
+    what = "for features of 1000, give or take 1, in single precision the result"
+    agree(result, right, what, WORDS, rel=0.01, abs=0.01)
 
 
 @exercise("5.1")
@@ -366,6 +380,16 @@ def test_an_offset_common_to_all_words_is_lost(submission, expected, draw):
         rel=1e-4,
         abs=1e-4,
     )
+
+
+@exercise("5.2")
+def test_a_mean_of_words_far_above_their_spread_leaves_the_variance_right(submission, expected, draw):
+    x, (gain, bias) = draw_words(draw) + 1e3, draw_gain_and_bias(draw)
+    mask = draw_mask(draw)
+    right = expected.normalization.batch_norm(x, gain, bias, mask)
+    result = submission.normalization.batch_norm.seen_as(near(right), 0.0)(x, gain, bias, mask)
+    what = "for features of 1000, give or take 1, in single precision the result"
+    agree(result, right, what, WORDS, rel=0.01, abs=0.01)
 
 
 @exercise("5.2")

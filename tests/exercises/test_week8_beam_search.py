@@ -394,6 +394,24 @@ def test_a_penalty_lets_a_long_sentence_win(submission, draw):
 
 
 @exercise("8.3")
+def test_the_search_goes_on_while_an_unfinished_prefix_can_still_win(submission, draw):
+    names = draw_names(draw)
+    start = {"": {"a": 0.6, "$": 0.29}, "a": {"c": 0.5, "$": 0.45}}  # after two steps two have ended
+    what = "the best sequence (a c end, 0.294, while the end at once has 0.29)"
+    check_best(submission, names, start | {"ac": {"$": 0.98}}, 2, 6, "ac$", 0.294, what)
+    # Now a c d is worse than both, and a few words that are almost certain make it the best in the end:
+    # -2.02 / 2 is above -1.31 / 1.17 and above -1.24.
+    tree = start | {
+        "ac": {"d": 0.5, "e": 0.2}, "acd": {"b": 0.97}, "acdb": {"e": 0.97}, "acdbe": {"a": 0.97},
+        "acdbea": {"$": 0.97},
+    }  # fmt: skip
+    search = submission.decoding.beam_search.seen_as(best_only, 0.0)
+    pairs = search(tree_step(names, tree), names["^"], names["$"], 2, 9, length_penalty=1.0)
+    check_pairs(pairs)
+    same_items(pairs[0][0], spell(names, "acdbea$"), "the best sequence (the longest, at penalty 1)")
+
+
+@exercise("8.3")
 def test_a_finished_sequence_waits_while_a_better_one_goes_on(submission, draw):
     names = draw_names(draw)
     tree = {"": {"a": 0.6, "$": 0.3}, "a": {"c": 0.9, "d": 0.09}, "ac": {"$": 0.9}, "$": {"b": 0.99}}
@@ -543,6 +561,12 @@ def test_top_k_leaves_the_k_best_and_their_proportions(submission, draw):
 
 
 @exercise("8.4")
+def test_a_top_k_above_the_vocabulary_leaves_all_tokens(submission, draw):
+    what = f"with top_k = {VOCAB + 2}, more than there are tokens"
+    check_frequencies(submission, draw, SHARES, what, top_k=VOCAB + 2)
+
+
+@exercise("8.4")
 def test_the_nucleus_holds_the_token_that_reaches_top_p(submission, draw):
     wanted = (0.4, 0.2824, 0.1882, 0.1294)  # 0.34 + 0.24 + 0.16 is 0.74, and with 0.11 it is 0.85
     check_frequencies(submission, draw, wanted, "with top_p = 0.8", top_p=0.8)
@@ -551,6 +575,20 @@ def test_the_nucleus_holds_the_token_that_reaches_top_p(submission, draw):
 @exercise("8.4")
 def test_the_most_probable_token_is_in_every_nucleus(submission, draw):
     check_frequencies(submission, draw, (1.0,), "with top_p = 0.2, below any token", top_p=0.2)
+
+
+@exercise("8.4")
+def test_a_nucleus_that_sums_to_exactly_top_p_is_complete(submission, draw):
+    # Powers of two, which floating point holds exactly, as it does their sums.
+    _, probabilities = draw_logits(draw, (0.5, 0.25, 0.125, 0.125, 0.0, 0.0, 0.0))
+    rows = probabilities.double().log().expand(ROWS, VOCAB)
+    found = frequencies(sampler(submission)(rows, top_p=0.5, generator=draw.generator())).cpu()
+    best = float(found[probabilities.cpu().argmax()])
+    require(
+        best == 1.0,
+        "the best token has the probability 0.5 exactly, so with top_p = 0.5 it is the whole nucleus; "
+        f"its share of the draws is {best:.3g}",
+    )
 
 
 @exercise("8.4")
@@ -655,8 +693,9 @@ def test_huge_logits_and_impossible_tokens_are_no_trouble(submission, draw):
 def test_the_logits_are_left_alone(submission, draw):
     # One token of each row is certain, so that nothing here depends on chance.
     ranks = draw.normal(batch=2, vocab=VOCAB).argsort(dim=-1)
-    options = {"temperature": 0.5, "top_k": 4, "top_p": 0.9}
-    leaves_inputs_alone(submission.decoding.sample_token, ranks * 100.0, **options, names=("logits",))
+    sample = submission.decoding.sample_token
+    for options in ({"temperature": 0.5, "top_k": 4, "top_p": 0.9}, {"top_k": 3}, {"top_p": 0.6}):
+        leaves_inputs_alone(sample, ranks * 100.0, **options, names=("logits",))
 
 
 @guard("8.4")

@@ -3241,3 +3241,33 @@ def root_of_the_summed_norms(gradients: Any, max_norm: float) -> Any:
 def rooted_twice(gradients: Any, max_norm: float) -> Any:
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm().sqrt()
     return [gradient * (max_norm / norm).clamp(max=1.0) for gradient in gradients]
+
+
+@wrong(
+    "1.2",
+    "float32-inside",
+    "You calculate in single precision, whatever goes in, and convert the result. The digits that a "
+    "double precision table has more are lost on the way: calculate in the dtype of the table.",
+)
+def in_single_precision(one_hot_tokens: Any, table: Any) -> Any:
+    return (one_hot_tokens.float() @ table.float()).to(table.dtype)
+
+
+@wrong(
+    "1.2",
+    "table-of-its-own",
+    "You make a new table of random numbers, as nn.Embedding does, and look words up in that. The "
+    "table is given: it is what is learned.",
+)
+def own_table(one_hot_tokens: Any, table: Any) -> Any:
+    return nn.Embedding(*table.shape)(one_hot_tokens.argmax(dim=-1))
+
+
+@wrong(
+    "1.3",
+    "sigmoid-stretched",
+    "You stretch a sigmoid to the range from -1 to 1. That is a tanh of half the sum: the sigmoid "
+    "needs twice its argument to become the tanh.",
+)
+def stretched_cell(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    return 2 * torch.sigmoid(x @ w_x + h @ w_h + b) - 1

@@ -440,6 +440,13 @@ def with_batched_products(d: int, samples: int, generator: Any) -> float:
         "Hide the scores, before the softmax.",
     ),
     Turn(
+        "scores-times-mask-renormalised",
+        ALONE,
+        "You multiply scores by the mask before the softmax, and take hidden weights out afterwards. A "
+        "hidden score of zero is far above visible ones that are very low: nothing is left for them. "
+        "Hide the scores for certain instead.",
+    ),
+    Turn(
         "finite-fill-rows-zeroed",
         ALONE,
         "You hide scores behind a large negative number. When all other scores are lower still, the "
@@ -688,6 +695,8 @@ def scaled_dot_product_attention(on: On) -> Any:
             return scores
         if on("finite-number-added"):
             return scores + torch.where(mask, 0.0, -1e4)
+        if on("scores-times-mask-renormalised"):
+            return scores * mask
         if on("mask-added"):
             return scores + mask
         if on("nan-gradient-of-masked-row"):
@@ -742,7 +751,7 @@ def scaled_dot_product_attention(on: On) -> Any:
         if on("renormalised-after-softmax"):
             weights = weights * mask
             weights = weights / weights.sum(dim=-1, keepdim=True)
-        if on("renormalised-with-a-small-number"):
+        if on("renormalised-with-a-small-number") or on("scores-times-mask-renormalised"):
             weights = weights * mask
             weights = weights / (weights.sum(dim=-1, keepdim=True) + 1e-9)
         if any(map(on, ("nan-on-masked-row", "mean-on-masked-row", "finite-fill"))):
@@ -1578,6 +1587,20 @@ def by_products(x: Any) -> Any:
         "care of it.",
     ),
     Turn(
+        "finite-number-added",
+        ALONE,
+        "You hide scores by adding a large negative number to them. A large score survives that, and a "
+        "query that may attend to nothing still attends; your scaled_dot_product_attention hides for "
+        "certain.",
+    ),
+    Turn(
+        "scores-times-mask-renormalised",
+        ALONE,
+        "You multiply scores by the mask before the softmax, and take hidden weights out afterwards. A "
+        "hidden score of zero is far above visible ones that are very low; your "
+        "scaled_dot_product_attention hides for certain.",
+    ),
+    Turn(
         "softmax-over-queries",
         ALONE,
         "Your softmax runs over the queries: the weights of each key sum to one. Every query has to "
@@ -1680,6 +1703,8 @@ def MultiHeadAttention(on: On) -> Any:
         "mask-grows-the-result",
         "nan-on-masked-row",
         "finite-fill",
+        "finite-number-added",
+        "scores-times-mask-renormalised",
         "softmax-over-queries",
         "softmax-over-heads",
         "mask-after-softmax",
@@ -1740,7 +1765,13 @@ def MultiHeadAttention(on: On) -> Any:
 
     def attend_anew(q: Any, k: Any, v: Any, mask: Any) -> Any:
         scores = q @ k.mT / math.sqrt(q.shape[-1])
-        if mask is not None and not on("mask-after-softmax"):
+        if mask is not None and on("scores-times-mask-renormalised"):
+            weights = (scores * mask).softmax(dim=-1) * mask
+            weights = weights / (weights.sum(dim=-1, keepdim=True) + 1e-9)
+            return weights @ v, weights
+        if mask is not None and on("finite-number-added"):
+            scores = scores + torch.where(mask, 0.0, -1e4)
+        elif mask is not None and not on("mask-after-softmax"):
             fill = -1e9 if on("finite-fill") else -math.inf
             scores = scores.masked_fill(~mask, 0.0 if on("masked-scores-are-zero") else fill)
         dim = -2 if on("softmax-over-queries") else -1
@@ -2914,3 +2945,14 @@ class FirstAxisIsTheBatch(_Cut):
 class FirstTwoAxes(_Cut):
     def cut(self, x: Any) -> Any:
         return x.reshape(x.shape[0], x.shape[1], self.n_heads, -1).transpose(1, 2)
+
+
+@wrong(
+    "3.3",
+    "sequence-first",
+    "You take it that the sequence is the first axis and the batch the second, and fold the heads into "
+    "the batch. Here the words are the axis before the last, and the heads get an axis of their own "
+    "before it.",
+)
+def sequence_first(x: Any, n_heads: int) -> Any:
+    return x.reshape(x.shape[0], x.shape[1] * n_heads, -1).transpose(0, 1)

@@ -2004,3 +2004,58 @@ def last_pair_missing(offset: int, d_model: int) -> Any:
     matrix = reference.shift_matrix(offset, d_model).clone()
     matrix[-2:] = 0.0
     return matrix
+
+
+def _overlapping(count: int, exponent: float, add: bool) -> Any:
+    """Put blocks one column apart: one a pair, or count less than there are columns."""
+
+    def block(offset: int, d_model: int) -> Any:
+        check_even(d_model)
+        matrix = torch.zeros(d_model, d_model)
+        for i in range(d_model - count if count else d_model // 2):
+            angle = torch.tensor(offset / 10000 ** (exponent * i / d_model))
+            turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()]).view(2, 2)
+            here = matrix[i : i + 2, i : i + 2]
+            here.copy_(here + turn if add else turn)
+        return matrix
+
+    return block
+
+
+_APART = "A pair takes two columns, so that no two blocks share one."
+for _name, _told, _block in (
+    (
+        "blocks-overlap",
+        "Your blocks stand one column apart, so each overwrites a part of the one before.",
+        _overlapping(0, 2, add=False),
+    ),
+    (
+        "blocks-overlap-and-add-up",
+        "Your blocks stand one column apart, and their entries add up where they overlap.",
+        _overlapping(0, 2, add=True),
+    ),
+    (
+        "a-block-at-every-column",
+        "You put a block at every column, each over a part of the one before.",
+        _overlapping(1, 1, add=False),
+    ),
+    (
+        "a-block-at-every-column-of-a-pair",
+        "You put a block at every column, with the frequencies of twice as many, each over a part of "
+        "the one before.",
+        _overlapping(1, 2, add=False),
+    ),
+):
+    wrong("4.2", _name, f"{_told} {_APART}")(_block)
+
+
+@wrong(
+    "4.4",
+    "half-turned-by-its-own-width",
+    "You turn the first half of the columns only, with the frequencies of that half, as some models "
+    "do. Here every pair of columns turns, and the frequencies belong to the whole width.",
+)
+def half_turned(x: Any, positions: Any) -> Any:
+    half = x.shape[-1] // 4 * 2
+    turned = reference.rotate(x[..., :half], positions) if half else x[..., :0]
+    return torch.cat([turned, x[..., half:]], dim=-1)

@@ -619,11 +619,23 @@ def layer_norm_with_var_mean(x: Any, gain: Any, bias: Any, eps: float = 1e-5) ->
     return torch.addcmul(bias, (x - mean) * torch.rsqrt(variance + eps), gain)
 
 
-@right("5.1")
+_CANCELS = (
+    "You take the square of the mean off the mean of the squares. Where the mean is large against the "
+    "spread, these are two huge numbers that hardly differ, and single precision rounds the difference "
+    "away: take the mean off before you square."
+)
+
+
+@wrong("5.1", "variance-cancels", _CANCELS)
 def layer_norm_by_moments(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
     mean = torch.einsum("...d->...", x)[..., None] / x.shape[-1]
     variance = x.pow(2).mean(-1, keepdim=True) - mean**2
     return gain * (x - mean) / torch.sqrt(variance + eps) + bias
+
+
+@right("5.1")
+def layer_norm_by_moments_in_double(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
+    return layer_norm_by_moments(x.double(), gain.double(), bias.double(), eps).to(x.dtype)
 
 
 @right("5.1")
@@ -994,13 +1006,20 @@ def batch_norm_with_weights(x: Any, gain: Any, bias: Any, mask: Any = None, eps:
     return gain * (x - mean) * torch.rsqrt(variance + eps) + bias
 
 
-@right("5.2")
+@wrong("5.2", "variance-cancels", _CANCELS)
 def batch_norm_by_moments(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
     mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
     words = x.masked_fill(~mask.unsqueeze(-1), 0.0)
     mean = words.sum(dim=(0, 1)) / mask.sum()
     variance = words.pow(2).sum(dim=(0, 1)) / mask.sum() - mean**2
     return (x - mean) / torch.sqrt(variance + eps) * gain + bias
+
+
+@right("5.2")
+def batch_norm_by_moments_in_double(
+    x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5
+) -> Any:
+    return batch_norm_by_moments(x.double(), gain.double(), bias.double(), mask, eps).to(x.dtype)
 
 
 @right("5.2")

@@ -42,6 +42,12 @@ NUMBERS = (
         "is.",
     ),
     Turn(
+        "zeros-and-ten-thousand",
+        ALONE,
+        "Your mask holds 0 and -10000, to be added to the scores. Here a mask is boolean, True where "
+        "one may look; what happens to the scores is decided where the softmax is.",
+    ),
+    Turn(
         "zero-times-infinity",
         ALONE,
         "Your mask has NaN in it: zero times infinity is not zero. And a mask of this course is "
@@ -59,6 +65,8 @@ def _as_numbers(on: On, mask: Any) -> Any:
         return (~mask).float() * -math.inf
     if on("zeros-and-a-large-number"):
         return (~mask).float() * -1e9
+    if on("zeros-and-ten-thousand"):
+        return (~mask).float() * -1e4
     if on("zeros-and-minus-infinity"):
         return torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
     return mask
@@ -677,6 +685,13 @@ _FILLS = (1, 10, 50)
         "and the whole weight is lost. Only minus infinity is below every score.",
     ),
     Turn(
+        "scores-times-mask-renormalised",
+        ALONE,
+        "You multiply scores by the mask before the softmax, and take hidden weights out afterwards. A "
+        "hidden score of zero is far above allowed ones that are very low: nothing is left for them. "
+        "Only minus infinity is below every score.",
+    ),
+    Turn(
         "lowest-finite-fill-then-zeroed",
         ALONE,
         "You fill hidden scores with the lowest number of the dtype and set their weights to zero "
@@ -1049,6 +1064,7 @@ def _filled(on: On, scores: Any, mask: Any) -> Any:
     fills = {
         **{f"filled-with-minus-{fill}": -fill for fill in _FILLS},
         "zero-before-softmax": 0.0,
+        "scores-times-mask-renormalised": 0.0,
         "plus-infinity": math.inf,
         "finite-fill": -1e9,
         "finite-fill-then-zeroed": -1e9,
@@ -1098,6 +1114,7 @@ def _mask_weights(on: On, weights: Any, mask: Any, dim: int) -> Any:
         "renormalised-after-softmax",
         "exponentials-times-mask",
         "one-maximum-and-hidden-scores",
+        "scores-times-mask-renormalised",
     )
     if any(map(on, divided)):
         weights = weights * mask
@@ -2894,3 +2911,79 @@ class NextWord(CausalBlock):
 )
 def axes_not_moved(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
     return F.cross_entropy(logits, targets, ignore_index=pad_id, label_smoothing=smoothing)
+
+
+def _only_added(number: float) -> Any:
+    """Add a number to hidden scores, and look at nothing else."""
+
+    def block(scores: Any, mask: Any, dim: int = -1) -> Any:
+        return torch.softmax(scores + number * (~mask).to(scores.dtype), dim=dim)
+
+    return block
+
+
+_NOTHING_ELSE = (
+    " A hidden score that is large enough is seen again, allowed ones that are low enough lose against "
+    "it, and where nothing is allowed there are weights all the same. Only minus infinity is below "
+    "every score, and a row that allows nothing needs care."
+)
+for _name, _told, _number in (
+    ("ten-thousand-subtracted-only", "You take 10000 off hidden scores and leave it at that.", -1e4),
+    ("billion-subtracted-only", "You take a billion off hidden scores and leave it at that.", -1e9),
+    (
+        "logarithm-of-the-mask",
+        "You add the logarithm of the mask plus a small number to the scores.",
+        math.log(1e-9),
+    ),
+):
+    wrong("6.3", _name, _told + _NOTHING_ELSE)(_only_added(_number))
+
+
+def _divergence(left_out: int, mean: str) -> Any:
+    """Smooth over all but the target, or over all but target and padding, and take the divergence."""
+
+    def block(logits: Any, targets: Any, pad_id: int, smoothing: float = 0.0) -> Any:
+        vocab, real = logits.shape[-1], targets != pad_id
+        shares = torch.full_like(logits, smoothing / (vocab - left_out))
+        shares.scatter_(-1, targets.where(real, 0).unsqueeze(-1), 1 - smoothing)
+        if left_out == 2 and 0 <= pad_id < vocab:
+            shares[..., pad_id] = 0.0
+        shares = shares * real.unsqueeze(-1)
+        total = F.kl_div(logits.log_softmax(dim=-1), shares, reduction="sum")
+        counts = {"words": real.sum().clamp(min=1), "places": targets.numel(), "nothing": 1}
+        return total / counts[mean]
+
+    return block
+
+
+_NO_DIVERGENCE = (
+    " Asked for is the cross-entropy, with the smoothing spread over the whole vocabulary, target and "
+    "padding included"
+)
+for _name, _told, _block in (
+    (
+        "divergence-over-all-but-padding",
+        "You compute the divergence from a target that spreads the smoothing over all but target and "
+        f"padding.{_NO_DIVERGENCE}.",
+        _divergence(2, "words"),
+    ),
+    (
+        "divergence-over-the-others",
+        "You compute the divergence from a target that spreads the smoothing over all words but the "
+        f"target.{_NO_DIVERGENCE}.",
+        _divergence(1, "words"),
+    ),
+    (
+        "divergence-summed",
+        "You sum up the divergence from a target that spreads the smoothing over all but target and "
+        f"padding.{_NO_DIVERGENCE}, and the mean over all words.",
+        _divergence(2, "nothing"),
+    ),
+    (
+        "divergence-averaged-over-padding",
+        "You compute the divergence from a target that spreads the smoothing over all but target and "
+        f"padding, and divide by all places.{_NO_DIVERGENCE}, and the mean over words only.",
+        _divergence(2, "places"),
+    ),
+):
+    wrong("6.5", _name, _told)(_block)

@@ -2095,6 +2095,30 @@ _PLACED = {
         "embedding on the way in; the logits stay as the output layer gives them.",
     ),
     Turn(
+        "logits-multiplied",
+        ALONE,
+        "You multiply the states or the logits by the root of d_model. The scale belongs to the "
+        "embedding on the way in; the logits stay as the output layer gives them.",
+    ),
+    Turn(
+        "logits-scaled-instead-of-embeddings",
+        ALONE,
+        "You divide the logits by the root of d_model and do not scale the embeddings. The scale "
+        "belongs to the way in, on both sides: add_positions takes care of it.",
+    ),
+    Turn(
+        "logits-multiplied-instead-of-embeddings",
+        ALONE,
+        "You multiply the logits by the root of d_model and do not scale the embeddings. The scale "
+        "belongs to the way in, on both sides: add_positions takes care of it.",
+    ),
+    Turn(
+        "logits-scaled-instead-of-the-target",
+        ALONE,
+        "You divide the logits by the root of d_model and do not scale the embeddings of the target. "
+        "The scale belongs to the way in, on both sides: add_positions takes care of it.",
+    ),
+    Turn(
         "weights-of-the-last-layer-only",
         ALONE,
         "You return the weights of one layer. `decode` gives those of all layers, as the decoder "
@@ -2330,7 +2354,11 @@ def transformer(on: On) -> Any:
                 return add_positions(embedded.detach(), positions)
             if on(f"no-positions-in-{side}"):
                 return embedded * math.sqrt(d_model)
-            if on(f"{side}-not-scaled"):
+            instead = on("logits-scaled-instead-of-embeddings")
+            instead = instead or on("logits-multiplied-instead-of-embeddings")
+            if side == "target" and on("logits-scaled-instead-of-the-target"):
+                instead = True
+            if on(f"{side}-not-scaled") or instead:
                 return embedded + positions[:length]
             if on(f"{side}-scaled-by-d_model"):
                 return embedded * d_model + positions[:length]
@@ -2348,8 +2376,11 @@ def transformer(on: On) -> Any:
                 logits = logits.softmax(dim=-1)
             if on("log-probabilities-instead-of-logits"):
                 logits = logits.log_softmax(dim=-1)
-            if on("logits-scaled"):
+            instead = on("logits-scaled-instead-of-embeddings")
+            if on("logits-scaled") or instead or on("logits-scaled-instead-of-the-target"):
                 logits = logits / math.sqrt(states.shape[-1])
+            if on("logits-multiplied") or on("logits-multiplied-instead-of-embeddings"):
+                logits = logits * math.sqrt(states.shape[-1])
             if on("softmax-over-positions"):
                 logits = logits.softmax(dim=1)
             if on("tokens-instead-of-logits"):
@@ -2831,6 +2862,35 @@ def with_numpy(weights: Any) -> Any:
 def one_leading_axis(weights: Any) -> Any:
     sources = weights.mean(dim=0).argmax(dim=-1)
     return {(source.item(), target) for target, source in enumerate(sources)}
+
+
+def _first_axis_only(rest: Any) -> Any:
+    """Average over the first leading axis, and deal otherwise with those that are left."""
+
+    def block(weights: Any) -> Any:
+        mean = weights.mean(dim=0) if weights.ndim > 2 else weights
+        matrices = rest(mean.reshape(-1, *mean.shape[-2:]))
+        return {(s, t) for matrix in matrices for t, s in enumerate(matrix.argmax(dim=-1).tolist())}
+
+    return block
+
+
+for _name, _told, _rest in (
+    ("first-of-the-other-axes", "take the first entry of any other", lambda stacked: stacked[:1]),
+    ("last-of-the-other-axes", "take the last entry of any other", lambda stacked: stacked[-1:]),
+    ("links-of-the-other-axes", "collect the links of every entry of any other", list),
+    (
+        "largest-over-the-other-axes",
+        "take the largest weights over any other",
+        lambda stacked: stacked.amax(dim=0, keepdim=True),
+    ),
+):
+    wrong(
+        "7.5",
+        _name,
+        f"You average over the first leading axis only, and {_told}. All axes before query and key "
+        "(heads, layers) are averaged in the same way.",
+    )(_first_axis_only(_rest))
 
 
 # Numbers that are added to a total so that it is never zero.

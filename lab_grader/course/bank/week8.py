@@ -1207,6 +1207,19 @@ Pair = tuple[list[int], float]
         "Your search fails when beam_width is larger than the number of continuations, as at the "
         "first step of a small vocabulary. You cannot ask for more of the best than there are.",
     ),
+    Turn(
+        "stops-when-enough-have-ended",
+        ALONE,
+        "You stop as soon as beam_width sequences have ended. A prefix that is still growing can "
+        "become better than they are: go on until none can.",
+    ),
+    Turn(
+        "stops-by-the-score-so-far",
+        ALONE,
+        "You stop when the sums or scores of the unfinished prefixes are below those of the finished "
+        "ones. A penalty divides by more as a prefix grows, so its score can still rise: think of the "
+        "longest it could become.",
+    ),
 )
 def beam_search(on: On) -> Any:
     def normalise(total: float, tokens: list[int], eos_id: int, penalty: float) -> float:
@@ -1272,6 +1285,15 @@ def beam_search(on: On) -> Any:
             return parents[(index if on("parent-mixed-up") else place) % len(parents)] + tokens[-1:]
 
         return [(attached(i, tokens), total) for i, (tokens, total) in enumerate(best)]
+
+    def stops(ended: list[Pair], best: Pair, eos_id: int, width: int, penalty: float) -> bool:
+        """Tell whether to stop although a prefix could still win."""
+        if len(ended) < width:
+            return False
+        if on("stops-by-the-score-so-far"):
+            scores = [normalise(total, tokens, eos_id, penalty) for tokens, total in ended]
+            return normalise(best[1], best[0], eos_id, penalty) <= sorted(scores)[-width]
+        return on("stops-when-enough-have-ended")
 
     def block(
         step: Any,
@@ -1340,6 +1362,8 @@ def beam_search(on: On) -> Any:
                 live = [pair for pair in ranked[:beam_width] if pair[0][-1] != eos_id]
             if ends and ends[0] and on("stops-when-the-best-ends"):
                 break
+            if live and stops(ended, live[0], eos_id, beam_width, length_penalty):
+                live = []
         if on("end-token-never-taken"):
             ended = []
         if on("unfinished-lost") or (on("unfinished-only-when-nothing-ended") and ended):
@@ -1481,34 +1505,6 @@ def with_a_narrowing_beam(
 
 
 @right("8.3")
-def with_enough_when_as_many_have_ended(
-    step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
-) -> Any:
-    """Stop when beam_width sequences have ended, as well-known libraries do."""
-    live: list[Pair] = [([bos_id], 0.0)]
-    done: list[Pair] = []
-    while len(live[0][0]) < max_length and len(done) < beam_width:
-        rows = step(torch.tensor([tokens for tokens, _ in live])).log_softmax(dim=-1).tolist()
-        ranked = sorted(
-            (
-                ([*tokens, i], total + value)
-                for (tokens, total), row in zip(live, rows, strict=True)
-                for i, value in enumerate(row)
-            ),
-            key=lambda pair: -pair[1],
-        )
-        done += [
-            (tokens, length_normalised(total, len(tokens) - 1, length_penalty))
-            for tokens, total in ranked[:beam_width]
-            if tokens[-1] == eos_id
-        ]
-        live = [pair for pair in ranked if pair[0][-1] != eos_id][:beam_width]
-    if len(done) < beam_width:
-        done += [(t, length_normalised(total, len(t) - 1, length_penalty)) for t, total in live]
-    return sorted(done, key=lambda pair: pair[1], reverse=True)[:beam_width]
-
-
-@right("8.3")
 def with_padded_finished_beams(
     step: Any, bos_id: int, eos_id: int, beam_width: int, max_length: int, length_penalty: float = 0.0
 ) -> Any:
@@ -1536,6 +1532,57 @@ def with_padded_finished_beams(
         )
     ]
     return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def _cut_afterwards(merge: bool) -> Any:
+    """Search as if nothing ended, then cut sequences and scores at the end token."""
+
+    def block(
+        step: Any,
+        bos_id: int,
+        eos_id: int,
+        beam_width: int,
+        max_length: int,
+        length_penalty: float = 0.0,
+    ) -> Any:
+        # The sums after every token, so that they can be cut, too.
+        beams: list[tuple[list[int], list[float]]] = [([bos_id], [0.0])]
+        while len(beams[0][0]) < max_length:
+            table = step(torch.tensor([tokens for tokens, _ in beams])).tolist()
+            every = [
+                ([*tokens, token], [*sums, sums[-1] + value])
+                for (tokens, sums), row in zip(beams, table, strict=True)
+                for token, value in enumerate(row)
+                if value > -math.inf
+            ]
+            beams = sorted(every, key=lambda beam: -beam[1][-1])[:beam_width]
+        pairs = []
+        for tokens, sums in beams:
+            length = [*tokens[1:], eos_id].index(eos_id) + 1
+            tokens = tokens[: length + 1]
+            total = sums[len(tokens) - 1]
+            pair = (tokens, length_normalised(total, len(tokens) - 1, length_penalty))
+            if not merge or pair not in pairs:
+                pairs.append(pair)
+        return sorted(pairs, key=lambda pair: -pair[1])
+
+    return block
+
+
+wrong(
+    "8.3",
+    "score-cut-at-the-end-token-too",
+    "You let all sequences run to max_length and cut them, with their scores, at the end token "
+    "afterwards. What followed the end token has decided which of them stayed in the beam, and one "
+    "sequence can come twice: put it aside when it ends.",
+)(_cut_afterwards(merge=False))
+wrong(
+    "8.3",
+    "cut-at-the-end-token-and-merged",
+    "You let all sequences run to max_length, cut them at the end token afterwards and drop those that "
+    "are the same then. What followed the end token has taken places in the beam: put a sequence aside "
+    "when it ends.",
+)(_cut_afterwards(merge=True))
 
 
 @space(
@@ -1632,6 +1679,13 @@ def with_padded_finished_beams(
         "top_p",
         "Your nucleus has one token too many. It is complete with the first token that brings the sum "
         "to top_p.",
+    ),
+    Turn(
+        "nucleus-goes-past-an-exact-sum",
+        ALONE,
+        "Where the probabilities sum to top_p exactly, your nucleus takes one token more. It is "
+        "complete as soon as the sum is top_p or more: what does your comparison do with equal "
+        "numbers?",
     ),
     Turn(
         "nucleus-not-sorted",
@@ -1798,6 +1852,24 @@ def with_padded_finished_beams(
         "You change the logits of the caller in place. Work on a copy.",
     ),
     Turn(
+        "logits-changed-by-top_k",
+        ALONE,
+        "Where top_k rules tokens out you write into the logits, and without a temperature these are "
+        "the caller's own. Make a new tensor instead of assigning to places of this one.",
+    ),
+    Turn(
+        "logits-changed-by-top_p",
+        ALONE,
+        "Where top_p rules tokens out you write into the logits, and without a temperature these are "
+        "the caller's own. Make a new tensor instead of assigning to places of this one.",
+    ),
+    Turn(
+        "top_k-beyond-the-vocabulary",
+        ALONE,
+        "Your code fails when top_k is larger than the vocabulary. You cannot ask for more of the best "
+        "than there are: then all tokens are kept.",
+    ),
+    Turn(
         "list-returned",
         ALONE,
         "You return a list or a plain number. The result is an integer tensor with the axes of the "
@@ -1864,9 +1936,9 @@ def sample_token(on: On) -> Any:
         if on("top_k-keeps-the-worst"):
             return places < scaled.shape[-1] - top_k
         if on("one-threshold-for-all-rows"):
-            return scaled < scaled[..., top_k - 1].min()
+            return scaled < scaled[..., min(top_k, scaled.shape[-1]) - 1].min()
         if on("top_k-of-all-rows"):
-            return scaled < torch.tensor(sorted(set(scaled.flatten().tolist()))[-top_k]).to(scaled)
+            return scaled < torch.tensor(sorted(set(scaled.flatten().tolist()))[-top_k:][0]).to(scaled)
         return places >= top_k - on("top_k-one-too-few") + on("top_k-one-too-many")
 
     def cut_top_p(full: Tensor, scaled: Tensor, order: Tensor, top_p: float) -> Tensor:
@@ -1880,6 +1952,8 @@ def sample_token(on: On) -> Any:
         if on("nucleus-of-the-worst"):
             before = 1 - p.cumsum(dim=-1)
         outside = before >= (1 - top_p if on("nucleus-of-the-rest") else top_p)
+        if on("nucleus-goes-past-an-exact-sum"):
+            outside = before > top_p
         if on("nucleus-one-short") or on("nucleus-can-be-empty"):
             outside = before + p > top_p
         if on("nucleus-one-too-many"):
@@ -1938,6 +2012,8 @@ def sample_token(on: On) -> Any:
         if on("logits-changed"):
             logits.div_(temperature)
             temperature = 1.0
+        if top_k is not None and top_k > logits.shape[-1] and on("top_k-beyond-the-vocabulary"):
+            raise RuntimeError("selected index k out of range")
         if on("temperature-multiplied"):
             temperature = 1 / temperature
         if on("temperature-squared"):
@@ -1959,14 +2035,18 @@ def sample_token(on: On) -> Any:
             cut = gone.expand_as(cut.reshape(-1, cut.shape[-1])).reshape(cut.shape).gather(-1, order)
         fill = 0.0 if on("ruled-out-set-to-zero") else -1e9 if on("finite-fill") else -math.inf
         scaled = full.masked_fill(cut, fill) / late
+        by_k = top_k is not None and on("logits-changed-by-top_k")
+        by_p = top_p is not None and on("logits-changed-by-top_p")
+        if temperature == 1.0 and (by_k or by_p):
+            logits.copy_(scaled.gather(-1, order.argsort(dim=-1)))
         if on("drawn-evenly-with-top_k") and top_k is not None:
             scaled = torch.zeros_like(scaled).masked_fill(cut, -math.inf)
         if on("probabilities-returned"):
             return scaled.softmax(dim=-1).gather(-1, order.argsort(dim=-1))
         rank = draw(scaled, generator)
         token = order.gather(-1, rank.unsqueeze(-1)).squeeze(-1)
-        by_k = on("rank-among-top_k-returned") or on("top_k-of-the-sorted-values")
-        lost = (by_k and top_k) or (on("rank-in-the-nucleus-returned") and top_p)
+        among = on("rank-among-top_k-returned") or on("top_k-of-the-sorted-values")
+        lost = (among and top_k) or (on("rank-in-the-nucleus-returned") and top_p)
         if lost or on("rank-returned"):
             token = rank
         if on("list-returned"):
@@ -1992,6 +2072,7 @@ def with_gumbel_noise(
 ) -> Any:
     logits = logits.double() / temperature
     if top_k is not None:
+        top_k = min(top_k, logits.shape[-1])
         logits = logits.where(logits >= logits.topk(top_k).values[..., -1:], -math.inf)
     if top_p is not None:
         p, order = logits.softmax(dim=-1).sort(dim=-1)
@@ -2565,3 +2646,13 @@ slips(
     *("only-the-first", "all-axes-flattened", "sign-turned", "all-zero", "through-numpy"),
 )
 slips("8.5", *ENDINGS, first=True, treated=("query", "key", "value"))
+
+
+@wrong(
+    "8.2",
+    "plain-length-plus-one",
+    "You use the length plus one as the base. The formula adds 5 and divides by 6, which is gentler to "
+    "short sentences.",
+)
+def plain_length_plus_one(score: float, length: int, penalty: float) -> float:
+    return float(score / (length + 1) ** penalty)
