@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ class Asked:
     def judge(self, code: Code) -> Property:
         line = Near(code)
         try:
-            return self.remembered.judge(line, 10.0, self)
+            return self.remembered.judge(line, time.monotonic() + 10, self)
         finally:
             line.close()
 
@@ -106,7 +107,7 @@ def test_a_submission_that_is_lost_on_the_way_is_not_taken_for_another(asked: As
     line = Near(lambda x: x * 2)
     line._ours.shutdown(socket.SHUT_WR)
     with pytest.raises(AssertionError, match="it hung up"):
-        asked.remembered.judge(line, 10.0, asked)
+        asked.remembered.judge(line, time.monotonic() + 10, asked)
     assert asked.judge(lambda x: x * 2).ok
 
 
@@ -120,7 +121,7 @@ def test_a_test_that_asks_something_else_than_before_starts_anew(asked: Asked) -
         return Property("it keeps zero", False, not value.any(), f"it is {value.tolist()}")
 
     line = Near(lambda x: x * 5)
-    assert asked.remembered.judge(line, 10.0, changed).message == "it is [0.0, 0.0]"
+    assert asked.remembered.judge(line, time.monotonic() + 10, changed).message == "it is [0.0, 0.0]"
     line.close()
 
 

@@ -32,10 +32,11 @@ HEADLINES = {
     "memory": "the code needed too much memory",
     "refused": "could not be tried",
     "unreadable": "could not be read",
+    "unexpected": "could not be graded: the grader itself failed",
 }
 _PLAIN = ("right", "wrong", "not_started", "waiting")
 # Says nothing about an exercise: its code was not run, or stumbled over another exercise.
-_NOT_TRIED = ("not_started", "waiting", "refused", "unreadable")
+_NOT_TRIED = ("not_started", "waiting", "refused", "unreadable", "unexpected")
 # What the kinds of `attention` are called, and what to do about them.
 ATTENTION = {
     "unreadable": (
