@@ -124,11 +124,10 @@ class Remote:
         reply = None
         try:
             reply = self.submission._backend.call(self.target, args, kwargs, gradients)
-            if isinstance(reply.value, Made):
-                if not _makes(self.target):
-                    raise WrongType(f"{self.target.name} returned a module, not what it computes")
-            elif self.contract is not None:
+            if self.contract is not None and not isinstance(reply.value, Made):
                 self.contract.check(reply.value, args, kwargs, self.submission._names)
+            elif self.contract is not None and not _is_class(self.target):
+                raise WrongType(f"{self.target.name} returned a module, not what it computes")
         except Failure as failure:
             watch(Seen(failure, returned=self._kind(reply) if self.summary else reply))
             if isinstance(failure, Raised) and self.contract is not None:
@@ -191,11 +190,10 @@ def _contract(module: str, block: str, method: str) -> Contract | None:
     return None
 
 
-def _makes(target: Target) -> bool:
-    """Tell whether what comes back may be a module: a class makes one, functions and methods do not."""
-    return target.handle is None and not isinstance(
-        _definition(target.module, target.name), ast.FunctionDef
-    )
+def _is_class(target: Target) -> bool:
+    """Tell a class from a function or a method of something made earlier."""
+    definition = _definition(target.module, target.name)
+    return target.handle is None and isinstance(definition, ast.ClassDef)
 
 
 class InProcess:

@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ class SocketStream:
 class Worker:
     """Answers one judge."""
 
-    def __init__(self, stream: wire.Stream) -> None:
-        self._stream = stream
-        self._code = InProcess()
+    def __init__(self, stream: wire.Stream, code: Callable[[], InProcess] = InProcess) -> None:
+        self._stream, self._fresh = stream, code
+        self._code = code()
         self._id = b""
 
     @staticmethod
@@ -92,7 +93,7 @@ class Worker:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["seed"] is not None:
-            self._code = InProcess()
+            self._code = self._fresh()
             # Not torch.manual_seed: for devices that are not there it writes down the stack each time.
             torch.default_generator.manual_seed(request["seed"])
         printed = _Tail()
