@@ -271,23 +271,30 @@ def _hardest(tried: dict[str, list[dict[str, Any]]], address: str) -> list[dict[
 
 def _turns(tried: dict[str, list[dict[str, Any]]], address: str) -> list[dict[str, Any]]:
     """Count the named wrong turns of the class, most frequent first."""
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for id, own in tried.items():
         for grade in own:
-            if _is_named(said := grade["diagnosis"]):
-                found.setdefault((id, said["name"], said["message"]), []).append(grade)
+            if _is_named(grade["diagnosis"]):
+                found.setdefault((id, grade["diagnosis"]["name"]), []).append(grade)
     frequent = sorted(found.items(), key=lambda one: (-len(one[1]), order(one[0][0]), one[0]))[:8]
     return [
         {
             "exercise": id,
             "name": name,
-            "message": message,
+            "message": _lesson(grades[0]),
             "tried": len(tried[id]),
             "who": _who(grades),
             "link": link(id, address),
         }
-        for (id, name, message), grades in frequent
+        for (id, name), grades in frequent
     ]
+
+
+def _lesson(grade: dict[str, Any]) -> str:
+    """Give what is said of a wrong turn, without the error that it raised in this student's code."""
+    message = str(grade["diagnosis"]["message"])
+    raised = (f"{said}\n" for said in grade.get("said", ()) if said)
+    return message.removeprefix(next(filter(message.startswith, raised), ""))
 
 
 def _is_named(diagnosis: dict[str, str] | None) -> bool:
@@ -335,6 +342,7 @@ def _student_facts(
             | {
                 "title": title(id),
                 "kind": kind,
+                "units": "cells" if is_notebook(id) else "properties",
                 "headline": HEADLINES[grade["status"]],
                 "link": link(id, address) if address else "",
                 "reading": None if address or is_notebook(id) or kind == "right" else catalogue()[id],
@@ -344,20 +352,30 @@ def _student_facts(
                 "code": [] if grade["status"] in ("right", "not_started") else _code(package, grade),
             }
         )
-    # What is begun comes first.
-    open_ = [row for row in shown if row["kind"] in ("wrong", "trouble")]
-    open_ += [row for row in shown if row["status"] == "not_started"]
-    first = open_[0] if open_ else None
+    unread = [row for row in shown if row["status"] == "unreadable"]
+    not_started = [row for row in shown if row["status"] == "not_started"]
+    begun = [row for row in shown if row["status"] not in ("unreadable", "not_started")]
     return {
         "student": student,
-        "rows": [row for row in shown if row["status"] != "not_started"],
-        "not_started": [row for row in shown if row["status"] == "not_started"],
+        "rows": begun,
+        "unread": unread,
+        "not_started": not_started,
         "total": round(sum(row["points"] for row in shown), 2),
         "worth": sum(row["max_points"] for row in shown),
-        "begun": sum(row["max_points"] for row in shown if row["status"] != "not_started"),
+        "begun": sum(row["max_points"] for row in begun),
         "notes": notes,
-        "next": None if first is None else {"what": _what(first["exercise"]), "hint": _hint(first)},
+        "next": _next(begun, unread, not_started),
     }
+
+
+def _next(
+    begun: list[dict[str, Any]], unread: list[dict[str, Any]], not_started: list[dict[str, Any]]
+) -> dict[str, str] | None:
+    """Say what to do next: first what can be read, then what is begun."""
+    if unread:
+        return {"what": "hand in something that can be read", "hint": "What is wrong stands below."}
+    open_ = [row for row in begun if row["kind"] in ("wrong", "trouble")] + not_started
+    return {"what": _what(open_[0]["exercise"]), "hint": _hint(open_[0])} if open_ else None
 
 
 def _what(id: str) -> str:
@@ -451,6 +469,9 @@ def _markdown(page: dict[str, Any]) -> str:
     if page["next"]:
         lines += [f"Next step: {page['next']['what']}. {page['next']['hint']}".rstrip(), ""]
     lines += [f"About what was handed in: {_plain(note)}.\n" for note in page["notes"]]
+    if page["unread"]:
+        names = ", ".join(f"{row['exercise']} {row['title']}" for row in page["unread"])
+        lines += [f"Not tried for that reason: {names}", ""]
     for row in page["rows"]:
         lines.append(f"## {row['exercise']} {row['title']}: {row['headline']}")
         lines += ["", f"{row['points']:g} of {row['max_points']:g} points", ""]
