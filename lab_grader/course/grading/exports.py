@@ -18,12 +18,12 @@ from typing import Any
 
 from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table
 from lab_grader.course.grading.intake import canvas_id
-from lab_grader.course.grading.model import title
+from lab_grader.course.grading.model import is_notebook, title
 from lab_grader.course.grading.reports import file_name, link, readable
 from lab_grader.course.grading.run import TROUBLE
 from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
-from lab_grader.exercises import package_folder, select
+from lab_grader.exercises import catalogue, package_folder, read_more, select
 
 TEMPLATES = Path(__file__).with_name("templates")
 Grades = list[dict[str, Any]]
@@ -83,10 +83,11 @@ def _name(grade: dict[str, Any]) -> str:
 
 def _said(grade: dict[str, Any], address: str) -> str:
     """Give what is said about an exercise, with where to read more."""
-    said = readable(grade["feedback"])
-    if address and grade["status"] not in ("right", "not_started"):
-        said += f"\n  Read more: {link(grade['exercise'], address)}"
-    return said
+    id, said = grade["exercise"], readable(grade["feedback"])
+    if grade["status"] in ("right", "not_started", "unreadable"):
+        return said
+    more = link(id, address) if is_notebook(id) else read_more(catalogue()[id], address)
+    return f"{said}\n  Read more: {more}" if more else said
 
 
 def gradescope(rows: Grades, notes: list[str], address: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from lab_grader import card, source
 from lab_grader.course.grading.gradebook import Gradebook, attention, replace
 from lab_grader.course.grading.model import is_notebook, order, title
-from lab_grader.exercises import TOPICS, catalogue
+from lab_grader.exercises import TOPICS, catalogue, read_more
 from lab_grader.failures import Picture
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -234,7 +234,7 @@ def link(id: str, address: str) -> str:
     if is_notebook(id):
         week = int(id.partition(".")[0])
         return f"{address}../notebooks/{week:02}_{TOPICS[week]}.html" if address else ""
-    return f"{address}{catalogue()[id].page}" if address else f"exercises.html#exercise-{id}"
+    return read_more(catalogue()[id], address) if address else f"exercises.html#exercise-{id}"
 
 
 def _short(id: str) -> str:
@@ -426,11 +426,14 @@ def _example(grade: dict[str, Any]) -> dict[str, Any] | None:
     found: dict[str, Any] | None = grade.get("example")
     if found is None or "picture" not in found:
         return found
-    facts = found["picture"]
-    expected, actual = (
-        [[float(number) for number in row] for row in facts[name]] for name in ("expected", "actual")
-    )
-    picture = Picture(facts["what"], (facts["axes"][0], facts["axes"][1]), expected, actual)
+    # As JSON keeps it: tuples are lists, and what is no number is a word.
+    facts: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in found["picture"].items()
+    }
+    for grid in ("expected", "actual"):
+        facts[grid] = [[float(number) for number in row] for row in facts[grid]]
+    picture = Picture(**facts)
     return found | {"picture": Markup(card.draw(picture))}
 
 
@@ -481,8 +484,11 @@ def _markdown(page: dict[str, Any]) -> str:
         if row["example"]:
             example = row["example"]
             lines += [f"On the published inputs, {example['property']}: {_plain(example['said'])}", ""]
-        if row["link"] and row["kind"] != "right":
-            lines += [f"[Read more in the book]({row['link']})", ""]
+        if row["kind"] != "right":
+            if row["link"]:
+                lines += [f"[Read more in the book]({row['link']})", ""]
+            elif row["reading"]:
+                lines += [f"Read more in your workspace: {read_more(row['reading'], '')}", ""]
         for group in row["broken"]:
             lines += [f"- [ ] {sentence}" for sentence in group["sentences"]]
             if group["message"]:
