@@ -186,7 +186,7 @@ SYSTEMS = (*_PER_STUDENT, *_PER_CLASS)
 
 
 def autograder(out: Path, what: list[str], isolation: str) -> int:
-    """Write a zip to upload to Gradescope, and a workflow for GitHub Classroom."""
+    """Write a zip to upload to Gradescope, and workflows for GitHub: the students' and the course's."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists already: name a new folder")
     facts = {
@@ -208,9 +208,11 @@ def autograder(out: Path, what: list[str], isolation: str) -> int:
                 if path.is_file() and "__pycache__" not in path.parts:
                     archive.write(path, path.relative_to(root))
         archive.writestr("requirements.txt", _requirements(root / "requirements.txt"))
-    replace(out / "classroom.yml", _filled("classroom.yml", facts))
+    for name in ("classroom.yml", "grading.yml"):
+        replace(out / name, _filled(name, facts))
     print(f"Upload {out / 'gradescope.zip'} to Gradescope as the assignment's autograder.")
-    print(f"Put {out / 'classroom.yml'} into a GitHub repository as .github/workflows/classroom.yml.")
+    print(f"Put {out / 'grading.yml'} into .github/workflows of the course's private repository, and")
+    print(f"{out / 'classroom.yml'} into that of the students' repositories: nothing in it is secret.")
     return 0
 
 
