@@ -193,7 +193,7 @@ def autograder(out: Path, what: list[str], isolation: str) -> int:
         "EXERCISES": ",".join(exercise.id for exercise in select(what)),
         "ISOLATION": isolation,
         # The same for all students of the assignment, and known to none of them.
-        "SEED": str(secrets.randbelow(2**31)),
+        "SEED": str(secrets.randbits(128)),
     }
     out.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(out / "gradescope.zip", "w", zipfile.ZIP_DEFLATED) as archive:
