@@ -19,7 +19,7 @@ from typing import Any
 from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table
 from lab_grader.course.grading.intake import canvas_id
 from lab_grader.course.grading.model import is_notebook, title
-from lab_grader.course.grading.reports import file_name, link, readable
+from lab_grader.course.grading.reports import NOT_TRIED, file_name, link, readable
 from lab_grader.course.grading.run import TROUBLE
 from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
@@ -84,7 +84,7 @@ def _name(grade: dict[str, Any]) -> str:
 def _said(grade: dict[str, Any], address: str) -> str:
     """Give what is said about an exercise, with where to read more."""
     id, said = grade["exercise"], readable(grade["feedback"])
-    if grade["status"] in ("right", "not_started", "unreadable"):
+    if grade["status"] in ("right", *NOT_TRIED):
         return said
     more = link(id, address) if is_notebook(id) else read_more(catalogue()[id], address)
     return f"{said}\n  Read more: {more}" if more else said

@@ -36,7 +36,7 @@ HEADLINES = {
 }
 _PLAIN = ("right", "wrong", "not_started", "waiting")
 # Says nothing about an exercise: its code was not run, or stumbled over another exercise.
-_NOT_TRIED = ("not_started", "waiting", "refused", "unreadable", "unexpected")
+NOT_TRIED = ("not_started", "waiting", "refused", "unreadable", "unexpected")
 # What the kinds of `attention` are called, and what to do about them.
 ATTENTION = {
     "unreadable": (
@@ -195,7 +195,7 @@ def _class_facts(by_student: dict[str, list[dict[str, Any]]], address: str) -> d
         histogram[min(9, int(10 * total / worth)) if worth else 0] += 1
     tried: dict[str, list[dict[str, Any]]] = {}
     for grade in grades:
-        if grade["status"] not in _NOT_TRIED:
+        if grade["status"] not in NOT_TRIED:
             tried.setdefault(grade["exercise"], []).append(grade)
     return {
         "exercises": [{"id": id, "short": _short(id), "title": title(id)} for id in ids],
