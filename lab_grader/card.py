@@ -86,7 +86,7 @@ def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
             if others:
                 yield [(f"        {_more(others)}", "dim")]
     for heading, words in advice(result):
-        first, *rest = words.splitlines()
+        first, *rest = words.splitlines() or [""]
         yield [(f"  {heading}: ", "bold"), (first, "")]
         yield from ([(f"    {line}", "")] for line in rest)
     if result.status == "wrong":

@@ -173,5 +173,6 @@ def describe(value: Any) -> str:
         case tuple() | list() | set() | dict():
             return f"a {type(value).__name__} of {len(value)}"
         case bool() | int() | float() | str():
-            return f"the {type(value).__name__} {value!r}"
+            text = repr(value)
+            return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
     return f"a {type(value).__name__}"

@@ -126,6 +126,8 @@ class Remote:
             reply = self.submission._backend.call(self.target, args, kwargs, gradients)
             if self.contract is not None and not isinstance(reply.value, Made):
                 self.contract.check(reply.value, args, kwargs, self.submission._names)
+            elif self.contract is not None and not _is_class(self.target):
+                raise WrongType(f"{self.target.name} returned a module, not what it computes")
         except Failure as failure:
             watch(Seen(failure, returned=self._kind(reply) if self.summary else reply))
             if isinstance(failure, Raised) and self.contract is not None:
@@ -166,18 +168,32 @@ class Made:
 
 
 @functools.cache
-def _contract(module: str, block: str, method: str) -> Contract | None:
-    """Find the signature of a block, or of a method of a block that is a class."""
+def _definition(module: str, block: str) -> ast.stmt | None:
+    """Find the stub of a block."""
     for exercise in catalogue().values():
         if exercise.module == module and exercise.name == block:
             (definition,) = ast.parse(exercise.stub).body
-            if isinstance(definition, ast.FunctionDef):
-                return Contract.of(definition)
-            assert isinstance(definition, ast.ClassDef)
-            for node in definition.body:
+            return definition
+    return None
+
+
+@functools.cache
+def _contract(module: str, block: str, method: str) -> Contract | None:
+    """Find the signature of a block, or of a method of a block that is a class."""
+    match _definition(module, block):
+        case ast.FunctionDef() as definition:
+            return Contract.of(definition)
+        case ast.ClassDef(body=body):
+            for node in body:
                 if isinstance(node, ast.FunctionDef) and node.name == method:
                     return Contract.of(node)
     return None
+
+
+def _is_class(target: Target) -> bool:
+    """Tell a class from a function or a method of something made earlier."""
+    definition = _definition(target.module, target.name)
+    return target.handle is None and isinstance(definition, ast.ClassDef)
 
 
 class InProcess:
@@ -190,23 +206,30 @@ class InProcess:
     def call(
         self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
     ) -> Reply:
-        """Call the target on copies of the arguments."""
+        """Call the target on copies of the arguments, and compare those with what they were."""
+        given = {
+            name: set(value) if isinstance(value, set) else value.detach().clone()
+            for name, value in changeable(args, kwargs).items()
+        }
+        value, found, after = self.run(target, args, kwargs, gradients)
+        return Reply(value, found, changed(given, after))
+
+    def run(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+    ) -> tuple[Any, dict[str, Tensor | None], dict[str, Tensor | set[Any]]]:
+        """Call the target: what it returns, gradients, and what its arguments are after the call."""
         owner = self._made[target.handle] if target.handle is not None else None
         given = dict(enumerate(args)) | kwargs
         copies: dict[Any, Any] = {key: self._copy(value, gradients) for key, value in given.items()}
         _place(owner, copies)
-        before = {key: value.detach().clone() for key, value in _tensors(copies)}
-        sets = {key: set(value) for key, value in copies.items() if isinstance(value, set)}
         function = self._find(target, owner)
         with _learner_errors(target):
-            value = function(
-                *(copies[i] for i in range(len(args))), **{key: copies[key] for key in kwargs}
-            )
+            positional = tuple(copies[i] for i in range(len(args)))
+            named = {key: copies[key] for key in kwargs}
+            value = function(*positional, **named)
             parameters = dict(owner.named_parameters()) if owner is not None else {}
             found = _gradients(value, copies, parameters) if gradients else {}
-        changed = [key for key, value in _tensors(copies) if not _identical(value, before[key])]
-        changed += [str(key) for key, value in sets.items() if value != copies[key]]
-        return Reply(self._keep(value, target), found, changed)
+        return self._keep(value, target), found, changeable(positional, named)
 
     def _find(self, target: Target, owner: nn.Module | None) -> Callable[..., Any]:
         if owner is None:
@@ -350,10 +373,28 @@ def _tensors(values: dict[Any, Any]) -> Iterator[tuple[str, Tensor]]:
         yield from walk(str(key), value)
 
 
-def _identical(a: Tensor, b: Tensor) -> bool:
+def changeable(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Tensor | set[Any]]:
+    """Give what a call could change in place, by name: tensors, those in lists, and sets."""
+    given: dict[Any, Any] = dict(enumerate(args)) | kwargs
+    sets = {str(key): value for key, value in given.items() if isinstance(value, set)}
+    return dict(_tensors(given)) | sets
+
+
+def changed(before: dict[str, Tensor | set[Any]], after: dict[str, Tensor | set[Any]]) -> list[str]:
+    """Name the arguments that are not what they were before the call."""
+    return [
+        name
+        for name in before | after
+        if name not in before or name not in after or not _identical(before[name], after[name])
+    ]
+
+
+def _identical(a: Tensor | set[Any], b: Tensor | set[Any]) -> bool:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return isinstance(a, set) and isinstance(b, set) and a == b
     # Most are equal as they are; where they are not, NaN may be why.
-    return a.shape == b.shape and (
-        torch.equal(a, b) or torch.equal(a.detach().nan_to_num(), b.nan_to_num())
+    return (a.shape, a.dtype) == (b.shape, b.dtype) and (
+        torch.equal(a, b) or torch.equal(a.detach().nan_to_num(), b.detach().nan_to_num())
     )
 
 

@@ -52,7 +52,7 @@ def _frame(header, rest=b"", length=None, id=None):
 def _answer(value, rest=b""):
     facts = {"value": value, "printed": ""}
     pairs = [[key, item] for key, item in facts.items()]
-    empty = [["gradients", {"dict": []}], ["changed", []]]
+    empty = [["gradients", {"dict": []}], ["after", {"dict": []}]]
     _line().sendall(_frame({"dict": pairs + empty}, rest))
     time.sleep(60)
 

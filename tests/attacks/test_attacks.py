@@ -49,7 +49,7 @@ def neighbour(host: Sandbox, judged: Judged, alone: Grade):
     """A submission whose worker runs while the attack does, and which is graded after it."""
     before = processes(host)
     line = host.line(PACKAGE, Limits(60.0))
-    there = Submission(Remote(Talk(line, 60.0)))
+    there = Submission(Remote(Talk(line, time.monotonic() + 60)))
     x = torch.randn(2, 5, 6)
     heads = there.attention.split_heads(x, 3)
     yield
@@ -120,7 +120,7 @@ def softmax(scores, dim=-1):
 def test_a_killed_sandbox_is_started_again_and_leaves_no_worker(judged: Judged) -> None:
     with Sandbox("full") as host:
         line = host.line(PACKAGE, Limits())
-        there = Submission(Remote(Talk(line, 60.0)))
+        there = Submission(Remote(Talk(line, time.monotonic() + 60)))
         there.attention.softmax(torch.zeros(3))
         assert host._process is not None
         first = host._process.pid

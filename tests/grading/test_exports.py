@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
 import re
 import stat
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from small_class import HOSTILE, RIGHT
+from small_class import HOSTILE, RIGHT, a_grade
 
-from lab_grader.course.grading import exports
+from lab_grader.course.grading import exports, reports
 from lab_grader.course.grading.gradebook import Gradebook
+from lab_grader.course.grading.intake import read_submissions
+from lab_grader.course.grading.model import Submission
 from lab_grader.course.grading.reports import file_name
+from lab_grader.course.grading.run import TROUBLE
 from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
 
@@ -197,14 +202,116 @@ def test_the_autograder_grades_what_a_student_handed_in(made: Path, tmp_path: Pa
     assert found["score"] == 2.0
 
 
-def test_the_workflow_keeps_to_what_the_reporter_asks_for(made: Path) -> None:
-    workflow = yaml.safe_load((made / "classroom.yml").read_text())
-    assert workflow["name"] == "Autograding Tests"
-    (job,) = workflow["jobs"]
-    assert job == "run-autograding-tests"
-    steps = workflow["jobs"][job]["steps"]
-    reporter = steps[-1]
-    assert reporter["uses"].startswith("classroom-resources/autograding-grading-reporter@")
-    runners = reporter["with"]["runners"].split(",")
-    assert {f"{runner.upper()}_RESULTS" for runner in runners} == set(reporter["env"])
-    assert set(runners) <= {step.get("id") for step in steps}
+def test_the_students_workflow_holds_nothing_secret(made: Path) -> None:
+    text = (made / "classroom.yml").read_text()
+    seed = re.search(r"--seed (\d+)", (made / "grading.yml").read_text())
+    assert seed is not None
+    assert not re.search(rf"secrets|token|vars\.|inherit|{seed[1]}|@[A-Z]+@", text, re.I)
+    workflow = yaml.safe_load(text)
+    # Whoever opens a pull request must not run with the rights of the repository.
+    assert set(workflow[True]) == {"push", "workflow_dispatch"}
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in workflow["jobs"].values())
+
+
+def test_no_machine_that_runs_a_students_code_holds_a_token(made: Path) -> None:
+    workflow = yaml.safe_load((made / "grading.yml").read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    holding = {name for name, job in workflow["jobs"].items() if "secrets." in yaml.dump(job)}
+    grading = {name for name, job in workflow["jobs"].items() if "lab grade " in script(job, "Grade")}
+    assert grading == {"grade"}
+    assert holding == {"fetch", "report"}
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout")]
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+    assert len(checkouts) == 2
+
+
+def script(job: dict[str, Any], name: str) -> str:
+    found: str = next((step["run"] for step in job["steps"] if step.get("name") == name), "")
+    return found
+
+
+# A stand-in for GitHub's command: one repository is there, its second is not.
+GH = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >>calls
+case "$*" in
+    *school/gone*) exit 1 ;;
+    *commits/HEAD*) echo 0123456789abcdef ;;
+    *tarball*) cat tarball ;;
+    *commits/*/status*) if [ -f known ]; then cat known; fi ;;
+esac
+"""
+
+
+def test_the_course_fetches_grades_and_tells_what_is_new(
+    made: Path, filled: Gradebook, tmp_path: Path
+) -> None:
+    jobs = yaml.safe_load((made / "grading.yml").read_text())["jobs"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gh").write_text(GH)
+    (tmp_path / "bin" / "gh").chmod(0o755)
+    work = tmp_path / "lab_transformer"
+    work.mkdir()
+    (work / "masking.py").write_text(RIGHT)
+    with tarfile.open(tmp_path / "tarball", "w:gz") as archive:
+        archive.add(work, "school-one-0123456/lab_transformer")
+    (tmp_path / "students.csv").write_text(
+        "student,repository\r\nstudent-01,school/one\r\nstudent-02,school/gone"
+    )
+
+    def step(job: str, name: str) -> list[str]:
+        environment = os.environ | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        (tmp_path / "calls").write_text("")
+        subprocess.run(
+            ["bash", "-e", "-c", script(jobs[job], name)], cwd=tmp_path, env=environment, check=True
+        )
+        return (tmp_path / "calls").read_text().splitlines()
+
+    step("fetch", "Fetch")
+    (one,) = read_submissions(tmp_path / "fetched" / "class")
+    assert isinstance(one, Submission)
+    assert (one.student, one.files["masking.py"]) == ("student-01", RIGHT.encode())
+
+    exported(filled, "github")
+    reports.write(filled.folder, filled)
+    told = step("report", "Report")
+    assert "issue create --repo school/one --title Graded 0123456: 4 of 4 points" in told[1]
+    assert "repos/school/one/statuses/0123456789abcdef" in told[2]
+    assert "description=4 of 4 points" in told[2]
+    assert "student-01" in (tmp_path / "feedback.md").read_text()
+
+    (tmp_path / "known").write_text("4 of 4 points\n")
+    assert len(step("report", "Report")) == 1
+
+
+def test_links_of_exports_lead_to_the_book_of_the_course_or_into_the_workspace(
+    filled: Gradebook,
+) -> None:
+    def said() -> str:
+        folder = exported(filled, "gradescope") / "gradescope"
+        return str(json.loads((folder / "student-02.json").read_text())["tests"][0]["output"])
+
+    assert said().endswith("Read more: notebooks/06_masking.ipynb, section 6.1")
+    filled.remember("book", "https://example.org/book/")
+    assert said().endswith("Read more: https://example.org/book/06_masking.html#causal-mask")
+
+
+def test_no_message_is_a_command_to_githubs_runner(filled: Gradebook) -> None:
+    said = "::add-mask::x\n  ::error::x\nx ##[command]x\nx: y\n\x1b[2J"
+    one = Submission("student-01", {})
+    filled.enter(one, [(a_grade("student-01", "6.1", 0.0, feedback=said), "key")])
+    folder = exported(filled, "github") / "github"
+    message = json.loads((folder / "student-01.json").read_text())["tests"][0]["message"]
+    assert not re.search(r"^\s*::|##\[|\x1b", message, re.M)
+    assert "x: y" in message
+
+
+def test_an_export_that_fails_for_one_is_written_for_the_others(
+    filled: Gradebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = dataclasses.replace(a_grade("student-02", "6.1", 0.0), exercise="9.9")
+    filled.enter(Submission("student-02", {}), [(broken, "key")])
+    assert exports.export(filled.folder, "gradescope", None) == TROUBLE
+    assert "student-02" in capsys.readouterr().err
+    assert len(list((filled.folder / "export" / "gradescope").iterdir())) == 2

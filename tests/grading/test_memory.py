@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from near import Near
 
-from lab_grader.course.grading import host, wire
+from lab_grader.course.grading import host
 from lab_grader.course.grading.memory import Remembered
-from lab_grader.course.grading.model import Limits
-from lab_grader.course.grading.remote import Remote, Talk, WorkerLost
+from lab_grader.course.grading.remote import Remote, Talk
 from lab_grader.course.grading.worker import SocketStream, Worker
 from lab_grader.runner import Property
 from lab_grader.submission import InProcess, Submission
@@ -23,30 +22,8 @@ from lab_grader.submission import InProcess, Submission
 Code = Callable[..., Any]
 
 
-class Near:
-    """A line to a worker in a thread of this process."""
-
-    def __init__(self, code: Code) -> None:
-        self._ours, theirs = socket.socketpair()
-
-        def serve() -> None:
-            with theirs, contextlib.suppress(OSError):
-                worker = Worker(SocketStream(theirs))
-                worker._code = InProcess(lambda module, name: code)
-                worker.serve()
-
-        threading.Thread(target=serve, daemon=True).start()
-
-    def open(self, deadline: float) -> wire.Stream:
-        return host.DeadlineStream(self._ours, deadline, lambda: WorkerLost("crashed", "it hung up"))
-
-    def limit(self, limits: Limits) -> None:
-        pass
-
-    def drop(self) -> None:
-        self._ours.close()
-
-    close = drop
+def near(code: Code) -> Near:
+    return Near(lambda: InProcess(lambda module, name: code))
 
 
 class Asked:
@@ -58,17 +35,15 @@ class Asked:
 
     def __call__(self, talk: Talk) -> Property:
         self.runs += 1
-        remote = Remote(talk)
-        remote._fresh = False  # the worker keeps the code that it was made with
-        function = Submission(remote).loss.block
+        function = Submission(Remote(talk)).loss.block
         once = function(torch.ones(3))
         twice = function(once)
         return Property("it adds up", False, float(twice.sum()) == 12.0, f"it is {twice.tolist()}")
 
     def judge(self, code: Code) -> Property:
-        line = Near(code)
+        line = near(code)
         try:
-            return self.remembered.judge(line, 10.0, self)
+            return self.remembered.judge(line, time.monotonic() + 10, self)
         finally:
             line.close()
 
@@ -103,10 +78,10 @@ def test_a_different_question_follows_from_a_different_answer(asked: Asked) -> N
 
 def test_a_submission_that_is_lost_on_the_way_is_not_taken_for_another(asked: Asked) -> None:
     asked.judge(lambda x: x * 2)
-    line = Near(lambda x: x * 2)
+    line = near(lambda x: x * 2)
     line._ours.shutdown(socket.SHUT_WR)
     with pytest.raises(AssertionError, match="it hung up"):
-        asked.remembered.judge(line, 10.0, asked)
+        asked.remembered.judge(line, time.monotonic() + 10, asked)
     assert asked.judge(lambda x: x * 2).ok
 
 
@@ -114,13 +89,11 @@ def test_a_test_that_asks_something_else_than_before_starts_anew(asked: Asked) -
     asked.judge(lambda x: x * 2)
 
     def changed(talk: Talk) -> Property:
-        remote = Remote(talk)
-        remote._fresh = False
-        value = Submission(remote).loss.block(torch.zeros(2))
+        value = Submission(Remote(talk)).loss.block(torch.zeros(2))
         return Property("it keeps zero", False, not value.any(), f"it is {value.tolist()}")
 
-    line = Near(lambda x: x * 5)
-    assert asked.remembered.judge(line, 10.0, changed).message == "it is [0.0, 0.0]"
+    line = near(lambda x: x * 5)
+    assert asked.remembered.judge(line, time.monotonic() + 10, changed).message == "it is [0.0, 0.0]"
     line.close()
 
 

@@ -13,7 +13,7 @@ from small_class import HOSTILE, a_grade, command, run
 
 from lab_grader.course.grading import exports, reports
 from lab_grader.course.grading.gradebook import Gradebook
-from lab_grader.course.grading.model import Submission
+from lab_grader.course.grading.model import Grade, Submission
 
 
 @pytest.fixture
@@ -73,10 +73,14 @@ def test_nobody_reads_of_anybody_else(out: Path) -> None:
 
 
 def test_file_names_are_safe_and_never_shared() -> None:
-    hostile = ["../x", "..", "/x", "x", "x/", "X x", "", "ö" * 300, "a\0b", "CON"]
+    hostile = ["../x", "..", "/x", "x", "X", "x/", "X x", "", "ö" * 300, "𝔘" * 300, "a\0b", "CON", "x.",
+               "\udc80", "ö", "o\u0308"]  # fmt: skip
+    # Nobody can take the name that somebody else's page has.
+    hostile += [reports.file_name(name) for name in hostile if name != "x"]
     found = [reports.file_name(name) for name in hostile]
-    assert len(set(found)) == len(hostile)
+    assert len({name.casefold() for name in found}) == len(hostile)
     assert all(re.fullmatch(r"[\w-][\w.-]{0,80}", name) for name in found)
+    assert max(len(name.encode()) for name in found) < 220
 
 
 def test_the_table_can_be_sorted_both_ways(page: Page) -> None:
@@ -137,6 +141,30 @@ def test_the_head_of_the_table_stands_on_every_printed_page(page: Page, tmp_path
     assert set(fonts[1:]) == {2}
 
 
+@pytest.mark.parametrize("book", ["", "https://example.org/book/"])
+def test_no_link_is_dead(filled: Gradebook, book: str) -> None:
+    filled.remember("book", book)
+    reports.write(filled.folder, filled)
+    pages = {path: path.read_text(encoding="utf-8") for path in filled.folder.rglob("*.html")}
+    assert len(pages) == (4 if book else 5)
+    links = [(path, link) for path, text in pages.items() for link in re.findall('href="(.*?)"', text)]
+    assert links
+    for path, link in links:
+        file, _, anchor = link.partition("#")
+        if book and link.startswith(book):
+            assert file.endswith(".html")
+        else:
+            assert f'id="{anchor}"' in pages[(path.parent / file).resolve()] or not anchor, link
+    assert not any("127.0.0.1" in text for text in pages.values())
+
+
+def test_what_to_read_stands_on_the_page_where_no_book_is_published(out: Path) -> None:
+    text = feedback(out, HOSTILE).read_text(encoding="utf-8")
+    assert "def causal_mask(length: int)" in text
+    assert "Hint 3" in text
+    assert "notebooks/06_masking.ipynb" in text
+
+
 def test_links_lead_to_the_book_of_the_course(filled: Gradebook) -> None:
     filled.remember("book", "https://example.org/book/")
     reports.write(filled.folder, filled)
@@ -159,6 +187,192 @@ def test_report_writes_everything_again(out: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert {path: path.read_bytes() for path in out.rglob("*.html")} == before
     assert (out / "results.jsonl").exists()
+
+
+def a_class(folder: Path, *grades: Grade) -> Gradebook:
+    """Enter grades of students, all of whom handed in something of their own, and write the pages."""
+    book = Gradebook(folder / "grades")
+    students = dict.fromkeys(grade.student for grade in grades)
+    handed_in = {one: Submission(one, {"masking.py": one.encode()}) for one in students}
+    book.receive(handed_in.values(), [])
+    for grade in grades:
+        book.enter(handed_in[grade.student], [(grade, "key")])
+    reports.write(book.folder, book)
+    return book
+
+
+TURN = {"name": "inverted", "kind": "turn", "message": "It is the wrong way round."}
+
+
+def test_the_class_is_told_what_needs_attention_and_what_to_do(page: Page, tmp_path: Path) -> None:
+    book = Gradebook(tmp_path / "odd")
+    same = {"masking.py": b"same"}
+    book.receive(
+        [
+            Submission("student-01", same),
+            Submission("student-02", same, rostered=False),
+            Submission("student-03", {}, missing=True),
+            Submission("student-04", {}, unreadable="student-04.zip is damaged"),
+        ],
+        [],
+    )
+    for student, one in book.submissions().items():
+        status = (
+            "timeout" if student == "student-01" else "unreadable" if one["unreadable"] else "wrong"
+        )
+        grade = a_grade(student, "6.1", 0.0, status=status)
+        book.enter(Submission(student, {}), [(grade, "key")])
+    book.trouble("student-02", "8.2", "Traceback")
+    reports.write(book.folder, book)
+    book.close()
+    page.goto((book.folder / "index.html").as_uri())
+    box = page.get_by_role("region", name="Needs attention")
+    assert box.locator("summary").all_inner_texts() == [
+        "1 could not be read", "1 where the grader itself failed", "1 not on the roster",
+        "1 on the roster, and nothing handed in", "2 identical to another, to the byte",
+        "1 out of time",
+    ]  # fmt: skip
+    assert box.locator("p").count() == 6
+    assert box.locator("li").all_inner_texts() == [
+        "student-04: student-04.zip is damaged", "student-02: 8.2", "student-02", "student-03",
+        "student-01: student-02", "student-02: student-01", "student-01: 6.1",
+    ]  # fmt: skip
+    box.get_by_role("link", name="student-04").click()
+    assert page.title() == "student-04"
+
+
+def test_there_is_no_box_where_nothing_needs_attention(begun: Gradebook) -> None:
+    assert "Needs attention" not in (begun.folder / "index.html").read_text(encoding="utf-8")
+
+
+def test_those_count_who_tried_and_a_click_shows_who(page: Page, tmp_path: Path) -> None:
+    book = a_class(
+        tmp_path,
+        a_grade("student-01", "6.1", 2.0),
+        *(a_grade(f"student-0{n}", "6.1", 0.0, diagnosis=TURN) for n in (2, 3)),
+        a_grade("student-04", "6.1", 0.0, status="not_started", failed=[]),
+        a_grade("student-05", "6.1", 0.0, status="waiting"),
+        a_grade("student-06", "6.1", 0.0, status="unreadable", failed=[]),
+    )
+    book.close()
+    page.goto((book.folder / "index.html").as_uri())
+    hardest, turns = page.locator(".hardest li"), page.locator(".turns li")
+    assert "33% of the points, among 3 who tried" in hardest.inner_text()
+    assert "2 of 3 who tried 6.1: inverted" in turns.inner_text()
+    for row in (hardest, turns):
+        assert not row.get_by_role("link", name="student-02").is_visible()
+        row.locator("summary").click()
+        assert row.locator("details a").all_inner_texts() == ["student-02", "student-03"]
+    turns.get_by_role("link", name="student-03").click()
+    assert page.url.endswith("feedback/student-03.html#exercise-6.1")
+
+
+def test_one_wrong_turn_is_one_whatever_error_it_raises(tmp_path: Path) -> None:
+    grades = [
+        a_grade(f"student-{n}", "6.1", 0.0, extra={"said": [raised]},
+                diagnosis=TURN | {"message": f"{raised}\n{TURN['message']}"})
+        for n, raised in enumerate(["ValueError: 5\n  at line 3", "ValueError: 7\n  at line 9"])
+    ]  # fmt: skip
+    book = a_class(tmp_path, *grades)
+    book.close()
+    text = (book.folder / "index.html").read_text(encoding="utf-8")
+    assert "2 of 2 who tried" in text
+    assert "ValueError" not in text
+
+
+def test_feedback_shows_the_learners_numbers_and_every_list_once(tmp_path: Path) -> None:
+    drawn = {"what": "mask", "axes": ["query", "key"], "expected": [[1, 0]], "actual": [[0, "nan"]],
+             "worst": [0, 1]}  # fmt: skip
+    said = ["the shape is (2, 3)", "the shape is (4, 5)", "", TURN["message"]]
+    example = {"property": "it is a mask", "said": "it is 0 at query 0", "picture": drawn}
+    book = a_class(
+        tmp_path,
+        a_grade("student-01", "6.1", 0.5, diagnosis=TURN, failed=["aa", "bb", "cc", "dd"],
+                passed=["ee"], extra={"said": said, "example": example}),
+    )  # fmt: skip
+    book.close()
+    text = feedback(book.folder, "student-01").read_text(encoding="utf-8")
+    assert text.count("<svg") >= 2
+    assert "it is 0 at query 0" in text
+    for sentence in ("aa", "bb", "cc", "dd", "ee"):
+        assert text.count(f"<li>{sentence}</li>") == 1
+    assert text.count("the shape is (2, 3)") == 1
+    assert "(4, 5)" not in text
+    assert text.count(TURN["message"]) == 1
+
+
+def test_a_page_that_fails_says_so_and_the_others_are_written(tmp_path: Path) -> None:
+    bad = {"property": "x", "said": "x", "picture": {"what": "no more than this"}}
+    book = a_class(
+        tmp_path,
+        a_grade("student-01", "6.1", 2.0),
+        a_grade("student-02", "6.1", 0.0, extra={"example": bad}),
+        a_grade("student-03", "6.1", 2.0),
+    )
+    assert [(who, what) for who, what, _ in book.troubles()] == [("student-02", reports.FEEDBACK)]
+    assert "KeyError" in book.troubles()[0][2]
+    page = feedback(book.folder, "student-02")
+    assert "could not be made" in page.read_text(encoding="utf-8")
+    assert "could not be made" in page.with_suffix(".md").read_text(encoding="utf-8")
+    for student in ("student-01", "student-03"):
+        assert "Everything is right" in feedback(book.folder, student).read_text(encoding="utf-8")
+    index = (book.folder / "index.html").read_text(encoding="utf-8")
+    assert "1 where the grader itself failed" in index
+    # What can be made the next time is no trouble any more.
+    book.enter(Submission("student-02", {}), [(a_grade("student-02", "6.1", 2.0), "key")])
+    reports.write(book.folder, book)
+    assert book.troubles() == []
+    book.close()
+
+
+def test_a_page_of_the_class_that_fails_says_so_and_the_students_have_theirs(tmp_path: Path) -> None:
+    book = a_class(tmp_path, a_grade("student-01", "6.1", 2.0, status="unheard of", extra={}))
+    assert {what for _, what, _ in book.troubles()} == {reports.FEEDBACK, reports.CLASS}
+    assert "could not be made" in (book.folder / "index.html").read_text(encoding="utf-8")
+    book.close()
+
+
+ODD = {
+    "deep": "def causal_mask(length):\n    return " + "-" * 20_000 + "1\n",
+    "deeper": "x = " + "(" * 20_000 + "\n",
+    "steering": "def causal_mask(length):\n    return 1  # \u202e\x1b[2J\x07\u2066\n",
+    "long": "def causal_mask(length):\n    x = '" + "y" * 900_000 + "'\n",
+    "tall": "def causal_mask(length):\n" + "    x = 1\n" * 50_000,
+    "feeds": "x = 1  # \x0c\u2028\x85\n\n\ndef causal_mask(length):\n    return 1\n",
+    "null": "def causal_mask(length):\n    return '\0'\n",
+    "bytes": "def causal_mask(length):\n    return '\udc80'\n",
+}
+
+
+@pytest.mark.parametrize("code", ODD.values(), ids=ODD.keys())
+def test_odd_code_and_words_make_a_page_that_can_be_read(tmp_path: Path, code: str) -> None:
+    book = Gradebook(tmp_path / "grades")
+    one = Submission("student-01", {"masking.py": code.encode("utf-8", "surrogateescape")})
+    book.receive([one], [])
+    said = {"name": "exception", "message": "\u202e\x00\x1b" + "long " * 100_000}
+    book.enter(one, [(a_grade("student-01", "6.1", 0.0, status="error", diagnosis=said), "key")])
+    reports.write(book.folder, book)
+    assert book.troubles() == []
+    book.close()
+    for path in (feedback(book.folder, "student-01"), book.folder / "index.html"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+        assert len(text) < 250_000
+    page = feedback(book.folder, "student-01").read_text(encoding="utf-8")
+    assert r"\u202e\u0000\u001b" in page
+    assert "more characters are left out" in page
+
+
+def test_lines_are_counted_as_python_counts_them(tmp_path: Path) -> None:
+    book = Gradebook(tmp_path / "grades")
+    one = Submission("student-01", {"masking.py": ODD["feeds"].encode()})
+    book.receive([one], [])
+    where = "ValueError\n  at lab_transformer/masking.py, line 5: return 1"
+    book.enter(one, [(a_grade("student-01", "6.1", 0.0, status="error", feedback=where), "key")])
+    reports.write(book.folder, book)
+    book.close()
+    text = feedback(book.folder, "student-01").read_text(encoding="utf-8")
+    assert "<mark>   5     return 1</mark>" in text
 
 
 @pytest.fixture

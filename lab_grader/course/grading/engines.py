@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import concurrent.futures
 import dataclasses
 import functools
@@ -14,16 +15,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lab_grader.course.grading.model import Grade, Limits, Submission, refused
+from lab_grader.course.grading import budget
+from lab_grader.course.grading.model import Grade, Limits, Submission, unexpected
 from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
 
 if TYPE_CHECKING:
+    from lab_grader.course.grading.host import Host
     from lab_grader.course.grading.notebook import Notebook
 
 
@@ -41,7 +45,7 @@ class Task:
 
 
 @functools.cache
-def _host(isolation: str) -> Any:
+def _host(isolation: str) -> Host:
     """Keep one warm host per process."""
     import torch
 
@@ -63,9 +67,17 @@ def _own_cache() -> str:
 
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
+    host = _host(task.isolation)  # without one there is nothing to grade, and all will say so
+    try:
+        with budget.bounded_memory():
+            return _graded(task, host)
+    except Exception as error:
+        return _unexpected(task, error)
+
+
+def _graded(task: Task, host: Host) -> list[Grade]:
     from lab_grader.course.grading import judge, notebook
 
-    host = _host(task.isolation)
     exercises = [catalogue()[id] for id in task.exercises]
     line = host.line(task.submission.files, task.limits[task.exercises[0]])
     cache = Path(task.cache or _own_cache())
@@ -75,7 +87,23 @@ def grade_task(task: Task) -> list[Grade]:
         )
     finally:
         line.close()
-    return grades + [notebook.grade(task.submission, one, grades, host) for one in task.notebooks]
+    tried = []
+    for one in task.notebooks:
+        try:
+            tried.append(notebook.grade(task.submission, one, grades, host))
+        except Exception as error:
+            tried.append(notebook.unexpected(task.submission, one, error, task.isolation))
+    return grades + tried
+
+
+def _unexpected(task: Task, error: BaseException) -> list[Grade]:
+    from lab_grader.course.grading import notebook
+
+    one, level = task.submission, task.isolation
+    return [
+        *(unexpected(one, catalogue()[id], error, level) for id in task.exercises),
+        *(notebook.unexpected(one, its, error, level) for its in task.notebooks),
+    ]
 
 
 _GRACE = 3.0  # to clean up when a run ends before its time
@@ -98,55 +126,56 @@ def _end_with_parent() -> None:
 
 
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
-    """Grade on this machine; a process that dies is replaced, and what is left is tried one by one."""
+    """Grade on this machine; a process that dies is replaced, and whom it graded is tried alone."""
     # Where there is a fork server, torch is imported once for all processes.
     servers = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if servers else "spawn")
     context.set_forkserver_preload(["lab_grader.course.grading.judge"])
-    waiting = list(tasks)
-    alone = False
-    while waiting:
-        batch = waiting[:1] if alone else waiting
-        done: set[int] = set()
+    waiting, suspects = collections.deque(tasks), collections.deque[Task]()
+    while waiting or suspects:
+        alone = bool(suspects)
+        todo = collections.deque([suspects.popleft()]) if alone else waiting
+        running: dict[Future[list[Grade]], Task] = {}
         with concurrent.futures.ProcessPoolExecutor(
             1 if alone else jobs, context, _end_with_parent
         ) as pool:
-            futures = {pool.submit(grade_task, task): task for task in batch}
             try:
-                for future in concurrent.futures.as_completed(futures):
-                    task = futures.pop(future)
-                    try:
-                        result = future.result()
-                    except BrokenProcessPool:
-                        continue
-                    done.add(id(task))
-                    yield task, result
+                while running or todo:
+                    # No more than is soon begun: whatever was, when a process dies, is suspected.
+                    while todo and len(running) < 2 * jobs:
+                        running[pool.submit(grade_task, todo[0])] = todo[0]
+                        todo.popleft()
+                    done, _ = concurrent.futures.wait(
+                        running, return_when=concurrent.futures.FIRST_COMPLETED
+                    )
+                    for future in sorted(done, key=list(running).index):
+                        result = _result(future, running[future])
+                        yield running.pop(future), result
+            except BrokenProcessPool:
+                lost = list(running.values())
+                if alone:
+                    yield lost[0], _lost(lost[0])
+                else:
+                    suspects.extend(lost)
             except (KeyboardInterrupt, GeneratorExit):
                 pool.shutdown(wait=False, cancel_futures=True)
                 # What is being graded may take minutes, and is graded again by the next run.
                 for child in multiprocessing.active_children():
                     child.terminate()
                 raise
-        if alone and not done:
-            task = waiting[0]
-            done.add(id(task))
-            yield task, _lost(task)
-        waiting = [task for task in waiting if id(task) not in done]
-        alone = bool(waiting)
+
+
+def _result(future: Future[list[Grade]], task: Task) -> list[Grade]:
+    try:
+        return future.result()
+    except (BrokenProcessPool, UserError):
+        raise
+    except Exception as error:
+        return _unexpected(task, error)
 
 
 def _lost(task: Task) -> list[Grade]:
-    return _refused(task, "grading this submission ended the judge's process twice")
-
-
-def _refused(task: Task, reason: str) -> list[Grade]:
-    from lab_grader.course.grading import notebook
-
-    one, level = task.submission, task.isolation
-    return [
-        *(refused(one, catalogue()[id], reason, level) for id in task.exercises),
-        *(notebook.refused(one, its, reason, level) for its in task.notebooks),
-    ]
+    return _unexpected(task, UserError("grading this submission ended the judge's process twice"))
 
 
 def run_on_dask(
@@ -173,7 +202,9 @@ def run_on_dask(
         for future in as_completed(list(futures)):
             task = futures[future]
             if future.status == "error":
-                reason = f"the cluster gave up on this submission: {future.exception()!r}"
-                yield task, _refused(task, reason)
+                reason = future.exception()
+                if isinstance(reason, UserError):
+                    raise reason
+                yield task, _unexpected(task, reason)
             else:
                 yield task, future.result()

@@ -18,12 +18,12 @@ from typing import Any
 
 from lab_grader.course.grading.gradebook import FILE, Gradebook, replace, table
 from lab_grader.course.grading.intake import canvas_id
-from lab_grader.course.grading.model import title
-from lab_grader.course.grading.reports import file_name, link, readable
+from lab_grader.course.grading.model import is_notebook, title
+from lab_grader.course.grading.reports import NOT_TRIED, file_name, link, readable
 from lab_grader.course.grading.run import TROUBLE
 from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError
-from lab_grader.exercises import package_folder, select
+from lab_grader.exercises import catalogue, package_folder, read_more, select
 
 TEMPLATES = Path(__file__).with_name("templates")
 Grades = list[dict[str, Any]]
@@ -83,10 +83,11 @@ def _name(grade: dict[str, Any]) -> str:
 
 def _said(grade: dict[str, Any], address: str) -> str:
     """Give what is said about an exercise, with where to read more."""
-    said = readable(grade["feedback"])
-    if address and grade["status"] not in ("right", "not_started"):
-        said += f"\n  Read more: {link(grade['exercise'], address)}"
-    return said
+    id, said = grade["exercise"], readable(grade["feedback"])
+    if grade["status"] in ("right", *NOT_TRIED):
+        return said
+    more = link(id, address) if is_notebook(id) else read_more(catalogue()[id], address)
+    return f"{said}\n  Read more: {more}" if more else said
 
 
 def gradescope(rows: Grades, notes: list[str], address: str) -> dict[str, Any]:
@@ -185,14 +186,14 @@ SYSTEMS = (*_PER_STUDENT, *_PER_CLASS)
 
 
 def autograder(out: Path, what: list[str], isolation: str) -> int:
-    """Write a zip to upload to Gradescope, and a workflow for GitHub Classroom."""
+    """Write a zip to upload to Gradescope, and workflows for GitHub: the students' and the course's."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists already: name a new folder")
     facts = {
         "EXERCISES": ",".join(exercise.id for exercise in select(what)),
         "ISOLATION": isolation,
         # The same for all students of the assignment, and known to none of them.
-        "SEED": str(secrets.randbelow(2**31)),
+        "SEED": str(secrets.randbits(128)),
     }
     out.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(out / "gradescope.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -207,9 +208,11 @@ def autograder(out: Path, what: list[str], isolation: str) -> int:
                 if path.is_file() and "__pycache__" not in path.parts:
                     archive.write(path, path.relative_to(root))
         archive.writestr("requirements.txt", _requirements(root / "requirements.txt"))
-    replace(out / "classroom.yml", _filled("classroom.yml", facts))
+    for name in ("classroom.yml", "grading.yml"):
+        replace(out / name, _filled(name, facts))
     print(f"Upload {out / 'gradescope.zip'} to Gradescope as the assignment's autograder.")
-    print(f"Put {out / 'classroom.yml'} into a GitHub repository as .github/workflows/classroom.yml.")
+    print(f"Put {out / 'grading.yml'} into .github/workflows of the course's private repository, and")
+    print(f"{out / 'classroom.yml'} into that of the students' repositories: nothing in it is secret.")
     return 0
 
 

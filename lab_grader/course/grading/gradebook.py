@@ -68,7 +68,7 @@ class Gradebook:
     def seed(self, wanted: int | None) -> int:
         """Give the seed of this grading: the one asked for, the one kept, or a new one nobody knows."""
         kept = self.fact("seed")
-        seed = wanted if wanted is not None else int(kept) if kept else secrets.randbelow(2**31)
+        seed = wanted if wanted is not None else int(kept) if kept else secrets.randbits(128)
         self.remember("seed", str(seed))
         return seed
 

@@ -19,11 +19,12 @@ from typing import Protocol, Self
 import torch
 
 from lab_grader import codec
-from lab_grader.course.grading import wire
+from lab_grader.course.grading import budget, wire
 from lab_grader.course.grading.model import Limits
 from lab_grader.course.grading.remote import Line, WorkerLost
 
 ROOT = Path(__file__).resolve().parents[3]
+_PATIENCE = 60.0  # importing torch on a busy machine
 
 
 class Host(Protocol):
@@ -143,9 +144,9 @@ class ProcessLine:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
+    @budget.undisturbed()
     def open(self, deadline: float) -> wire.Stream:
-        fresh = self._process is None
-        if fresh:
+        if self._process is None:
             self._folder = Path(tempfile.mkdtemp(prefix="lab-worker-"))
             self._socket, theirs = socket.socketpair()
             given = [theirs.fileno(), *(one.fileno() for one in self._listeners)]
@@ -161,12 +162,11 @@ class ProcessLine:
                 start_new_session=True,
             )
             theirs.close()
-            deadline += 30  # importing torch is not the learner's time
+            start = DeadlineStream(self._socket, time.monotonic() + _PATIENCE, self.fate)
+            send_files(start, self._files)
+            wire.receive_frame(start)  # importing torch is not the learner's time
         assert self._socket is not None
-        stream = DeadlineStream(self._socket, deadline, self.fate)
-        if fresh:
-            send_files(stream, self._files)
-        return stream
+        return DeadlineStream(self._socket, deadline, self.fate)
 
     def fileno(self) -> int:
         assert self._socket is not None
@@ -184,6 +184,7 @@ class ProcessLine:
         except subprocess.TimeoutExpired:
             return HUNG_UP
 
+    @budget.undisturbed()
     def drop(self) -> None:
         if self._process is not None:
             self._process.kill()

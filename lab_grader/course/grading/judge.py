@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lab_grader import card
 from lab_grader.course import bank
+from lab_grader.course.grading import budget
 from lab_grader.course.grading.memory import Remembered
-from lab_grader.course.grading.model import Grade, Limits, Submission
-from lab_grader.course.grading.remote import Line, Remote, Talk
+from lab_grader.course.grading.model import Grade, Limits, Submission, unexpected
+from lab_grader.course.grading.remote import Line, Remote, Talk, WorkerLost, printable
 from lab_grader.course.record import known_for
 from lab_grader.diagnosis import Diagnosis, Known
 from lab_grader.exercises import Exercise
+from lab_grader.failures import TimeIsUp
 from lab_grader.runner import Bench, Judge, Property, Result, Test, check, load_tests
 from lab_grader.source import is_untouched
 from lab_grader.tape import PUBLISHED_SEED
@@ -25,8 +28,12 @@ from lab_grader.tape import PUBLISHED_SEED
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
 
 # After so many properties of an exercise that hung, the others have this many seconds: a loop that
-# never ends is mostly everywhere, and an answer takes milliseconds.
-_PATIENCE, _HURRY = 2, 1.0
+# never ends is mostly everywhere, and an answer takes milliseconds. Then the rest is not tried.
+_PATIENCE, _HURRY, _ENOUGH = 1, 1.0, 4
+_START = 60.0  # to start a worker on a busy machine
+# All properties of a submission together may take so many times as long as one may.
+_SUBMISSION = 6
+_LONGEST = 20_000  # characters of feedback
 
 
 def grade(
@@ -39,18 +46,24 @@ def grade(
     cache: Path,
 ) -> list[Grade]:
     """Grade exercises of one submission, through a line to a worker that holds its package."""
+    spent = 0.0
 
     def check_on(seed: int, test: Test, hurry: bool = False) -> Property:
-        tapes = bank.tapes(test.exercise, seed)
+        nonlocal spent
         own = limits.get(test.exercise, Limits())
-        line.limit(own)
-        seconds = min(own.seconds, _HURRY) if hurry else own.seconds
-        heard = _remembered(test.exercise, test.name, seed)
-        return heard.judge(line, seconds, functools.partial(_check, test, seed, tapes))
+        seconds = min(own.seconds, _SUBMISSION * own.seconds - spent, _HURRY if hurry else math.inf)
+        property, took = _judged(test, seed, line, own, seconds)
+        spent += took
+        return property
 
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
         hung = 0
         for test in tests:
+            own = limits.get(test.exercise, Limits())
+            if hung == _ENOUGH or spent >= _SUBMISSION * own.seconds:
+                why = "this exercise" if hung == _ENOUGH else "this submission"
+                yield _late(test, f"not tried: {why} has taken too long")
+                continue
             property = check_on(seed, test, hung >= _PATIENCE)
             hung += property.symptom == "timeout"
             yield property
@@ -62,17 +75,51 @@ def grade(
             return None
         tests = load_tests()[result.exercise.id]
         test = next(test for test in tests if test.sentence == off.sentence)
-        return check_on(PUBLISHED_SEED, test)
+        found = check_on(PUBLISHED_SEED, test)
+        # Where the submission has used up its time, that says nothing about the numbers.
+        return None if found.symptom == "timeout" else found
 
     judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
     grades = []
     for exercise in exercises:
-        if _is_untouched(submission, exercise):
-            result = Result(exercise, "not_started")
-        else:
-            result = judge.result(exercise)
-        grades.append(_grade(submission, result, example(result), isolation))
+        try:
+            if _is_untouched(submission, exercise):
+                result = Result(exercise, "not_started")
+            else:
+                result = judge.result(exercise)
+            grades.append(_grade(submission, result, example(result), isolation))
+        except Exception as error:  # whatever it is, it costs this exercise and no more
+            line.drop()
+            grades.append(unexpected(submission, exercise, error, isolation))
     return grades
+
+
+def _judged(
+    test: Test, seed: int, line: Line, limits: Limits, seconds: float
+) -> tuple[Property, float]:
+    """Try one property; say how it ended, and how long that took."""
+    tapes = bank.tapes(test.exercise, seed)
+    try:
+        line.limit(limits)
+        line.open(time.monotonic() + _START)  # starting a worker is not the learner's time
+    except WorkerLost as lost:
+        line.drop()
+        return Property(test.sentence, test.guard, False, str(lost), lost.status), 0.0
+    start = time.monotonic()
+    deadline = start + seconds
+    try:
+        with budget.until(deadline):
+            property = _remembered(test.exercise, test.name, seed).judge(
+                line, deadline, functools.partial(_check, test, seed, tapes)
+            )
+    except TimeIsUp:
+        line.drop()
+        property = _late(test, "what came back takes too long to judge")
+    return property, time.monotonic() - start
+
+
+def _late(test: Test, message: str) -> Property:
+    return Property(test.sentence, test.guard, False, message, "timeout")
 
 
 @functools.cache
@@ -169,10 +216,15 @@ def _grade(submission: Submission, result: Result, example: Property | None, iso
         failed=[property.sentence for property in broken],
         diagnosis=None
         if said is None
-        else {"name": said.name, "kind": said.kind, "message": said.message},
-        feedback=_text(result, in_public),
+        else {
+            "name": said.name,
+            "kind": said.kind,
+            "message": printable(said.message, _LONGEST),
+        },
+        feedback=printable(_text(result, in_public), _LONGEST),
         isolation=isolation,
         seconds=round(result.seconds, 3),
         digest=submission.digest,
-        extra={"said": [p.message for p in broken]} | ({"example": in_public} if in_public else {}),
+        extra={"said": [printable(p.message) for p in broken]}
+        | ({"example": in_public} if in_public else {}),
     )

@@ -10,12 +10,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from lab_grader import fingerprints
 from lab_grader.course.grading.remote import Line, Talk
 from lab_grader.runner import Property
 
 # What is kept of one test: so many conversations, each of so many messages and bytes at most. A class
 # knows few ways to write a block, and a stranger must not fill the judge's memory.
 _CONVERSATIONS, _MESSAGES, _BYTES = 100, 50, 2**18
+_ALL = 64 * 2**20  # bytes of the conversations of all tests in this process
+_ENTRY = 100  # bytes of one entry of a trace, roughly
+
+# Where a conversation starts. All sums have one length: no answer can pass for a sum and an answer.
+_START = bytes(32)
 
 # What the judge says: whether that is a new question, and the message.
 Said = tuple[bool, bytes]
@@ -29,10 +35,12 @@ class Remembered:
         self._next: dict[bytes, Said | Property] = {}
         self._count = 0
 
-    def judge(self, line: Line, seconds: float, check: Callable[[Talk], Property]) -> Property:
+    bytes_of_all = 0
+
+    def judge(self, line: Line, deadline: float, check: Callable[[Talk], Property]) -> Property:
         """Try a submission: without the test as far as the conversation is known, then with it."""
-        talk = _Conversation(line, seconds)
-        heard = b""
+        talk = _Conversation(line, deadline)
+        heard = _START
         while (known := self._next.get(heard)) is not None:
             if isinstance(known, Property):
                 return known
@@ -43,17 +51,22 @@ class Remembered:
         try:
             property = check(talk)
         except _Deviation:
-            return check(Talk(line, seconds))
+            return check(Talk(line, deadline))
         if not talk.lost:
             self._keep(talk, property)
         return property
 
     def _keep(self, talk: _Conversation, property: Property) -> None:
-        size = sum(len(message) for _, message in talk.said)
+        size = sum(len(message) for _, message in talk.said) + _ENTRY * fingerprints.size(
+            property.trace
+        )
         if self._count == _CONVERSATIONS or len(talk.said) > _MESSAGES or size > _BYTES:
             return
+        if Remembered.bytes_of_all + size > _ALL:
+            return
+        Remembered.bytes_of_all += size
         self._count += 1
-        heard = b""
+        heard = _START
         for said, answer in zip(talk.said, talk.heard, strict=True):
             self._next[heard] = said
             heard = _sum(heard, answer)
@@ -61,7 +74,7 @@ class Remembered:
 
 
 def _sum(heard: bytes, answer: bytes) -> bytes:
-    return hashlib.blake2b(heard + answer, digest_size=32).digest()
+    return hashlib.blake2b(heard + answer, digest_size=len(_START)).digest()
 
 
 class _Deviation(BaseException):
@@ -71,8 +84,8 @@ class _Deviation(BaseException):
 class _Conversation(Talk):
     """A talk that is written down; what was said ahead of the test is not said again."""
 
-    def __init__(self, line: Line, seconds: float) -> None:
-        super().__init__(line, seconds)
+    def __init__(self, line: Line, deadline: float) -> None:
+        super().__init__(line, deadline)
         self.said: list[Said] = []
         self.heard: list[bytes] = []
         self.lost = False

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import traceback
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue
 
 NOTEBOOK = "notebook"
+# Under this name a grade of status `unexpected` keeps, for the instructor, where grading itself failed.
+TRACEBACK = "traceback"
+_LONGEST = 8000
 # How nbval, in a process of its own, is told of a notebook, and the file in which it tells of cells.
 NOTEBOOK_FACTS, NOTEBOOK_CELLS = "LAB_NOTEBOOK", "cells.jsonl"
 # A status other than these two comes with a sentence that says what happened.
@@ -16,6 +22,7 @@ RIGHT, WRONG, UNREADABLE = "right", "wrong", "unreadable"
 STATUSES = (
     RIGHT, WRONG, "not_started", "waiting", "error", "timeout", "crashed", "memory", "refused",
     UNREADABLE,
+    "unexpected",
 )  # fmt: skip
 
 
@@ -125,3 +132,23 @@ def refused(submission: Submission, exercise: Exercise, reason: str, isolation: 
 def refused_as(submission: Submission) -> str:
     """Give the status of what could not be tried."""
     return UNREADABLE if submission.unreadable else "refused"
+
+
+def unexpected(
+    submission: Submission, exercise: Exercise, error: BaseException, isolation: str
+) -> Grade:
+    """Grade an exercise on which grading itself failed."""
+    reason, extra = explained(error)
+    return dataclasses.replace(
+        refused(submission, exercise, reason, isolation), status="unexpected", extra=extra
+    )
+
+
+def explained(error: BaseException) -> tuple[str, dict[str, str]]:
+    """Say that grading itself failed: a sentence for the student, and details for the instructor."""
+    # Errors of our own are written for people; others may quote hidden numbers.
+    what = str(error) if isinstance(error, UserError) else f"the grader met a {type(error).__name__}"
+    reason = f"This could not be graded: {what}. Your instructor has the details."
+    where = "".join(traceback.format_exception(error))[-_LONGEST:]
+    # What a stranger had a part in may hold half characters, which no file can.
+    return reason, {TRACEBACK: where.encode("utf-8", "backslashreplace").decode("utf-8")}

@@ -9,6 +9,7 @@ inputs.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -32,6 +33,7 @@ from lab_grader.course.grading.model import (
     Grade,
     Limits,
     Submission,
+    explained,
     notebook_id,
     refused_as,
 )
@@ -185,6 +187,15 @@ def _entry(
 def refused(submission: Submission, notebook: Notebook, reason: str, isolation: str) -> Grade:
     """Grade a notebook that could not be tried at all."""
     return _entry(submission, notebook, isolation, refused_as(submission), reason)
+
+
+def unexpected(
+    submission: Submission, notebook: Notebook, error: BaseException, isolation: str
+) -> Grade:
+    """Grade a notebook on which grading itself failed."""
+    reason, extra = explained(error)
+    grade = _entry(submission, notebook, isolation, "unexpected", reason)
+    return dataclasses.replace(grade, extra=extra)
 
 
 def _run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,17 +14,15 @@ from lab_grader.course.grading import wire
 from lab_grader.course.grading.model import Limits
 from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
-from lab_grader.submission import Handle, Made, Reply, Target
+from lab_grader.submission import Handle, Made, Reply, Target, changeable, changed
 
 # What one answer may cost the judge: calls back, what they keep and how large their arguments are.
 _CALLBACKS = 20_000
-_KEPT = 1000
+_KEPT, _KEPT_BYTES = 200, 8 * 2**20
 _ARGUMENTS = 2**20
 _MESSAGE = 2000
-_KNOWN = {
-    name: getattr(failures, name)
-    for name in ("Failure", "WrongShape", "WrongType", "Missing", "ChangedInput", "NoGradient")
-}
+# What a worker can find out; everything else the judge sees for itself.
+_KNOWN = {name: getattr(failures, name) for name in ("WrongType", "Missing")}
 
 
 class WorkerLost(Exception):
@@ -65,16 +62,16 @@ class Line(Protocol):
 
 
 class Talk:
-    """Questions to a worker, each with a deadline, and the messages that answer them."""
+    """Questions to a worker, with one deadline for all, and the messages that answer them."""
 
-    def __init__(self, line: Line, seconds: float) -> None:
-        self._line, self._seconds = line, seconds
+    def __init__(self, line: Line, deadline: float) -> None:
+        self._line, self._deadline = line, deadline
         self._id = b""
 
     def ask(self, message: bytes) -> None:
-        """Ask something new: from now on the time runs."""
+        """Ask something new."""
         self._id = secrets.token_bytes(wire.ID)
-        self._stream = self._line.open(time.monotonic() + self._seconds)
+        self._stream = self._line.open(self._deadline)
         self._send(message)
 
     def tell(self, message: bytes) -> None:
@@ -86,7 +83,7 @@ class Talk:
 
     def hear(self) -> bytes:
         """Wait for the next message that belongs to the question."""
-        message = wire.receive_frame(self._stream)
+        message = wire.receive_frame(self._stream, wire.ANSWER)
         if message[: wire.ID] != self._id:
             raise codec.CodecError("an answer that nobody asked for")
         return message[wire.ID :]
@@ -112,6 +109,7 @@ class Remote:
         self._fresh = True
         self._callbacks: list[Callable[..., Any]] = []
         self._kept: list[tuple[list[Tensor], Tensor]] = []
+        self._kept_bytes = 0
         self.printed = ""
 
     def call(
@@ -135,7 +133,7 @@ class Remote:
         try:
             answer = self._ask(request)
             self._fresh = False
-            return _reply(answer)
+            return _reply(answer, args, kwargs, gradients)
         except WorkerLost as lost:
             self._talk.drop()
             raise Lost(lost) from None
@@ -143,7 +141,8 @@ class Remote:
             raise
         except Exception as error:  # whatever a stranger's bytes do, they do it to the stranger
             self._talk.drop()
-            said = f"the answer could not be read: {printable(str(error))[:200]}"
+            reason = printable(str(error) or type(error).__name__)[:200]
+            said = f"the answer could not be read: {reason}"
             raise Lost(WorkerLost("crashed", said)) from None
 
     def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
@@ -169,7 +168,7 @@ class Remote:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self._talk.ask(codec.pack(request))
         for _ in range(_CALLBACKS):
-            answer = codec.unpack(self._talk.hear(), wire.HEADER)
+            answer = codec.unpack(self._talk.hear(), wire.BOUNDS)
             if not isinstance(answer, dict):
                 raise codec.CodecError("an answer is a dictionary")
             if "callback" in answer:
@@ -182,11 +181,14 @@ class Remote:
     def _call_back(self, question: dict[str, Any]) -> dict[str, Any]:
         try:
             given = question["args"]
-            if sum(item.nbytes for item in given if isinstance(item, Tensor)) > _ARGUMENTS:
+            size = sum(item.nbytes for item in given if isinstance(item, Tensor))
+            if size > _ARGUMENTS:
                 raise ValueError("the arguments are too large")
             if "backward" in question:
                 inputs, output = self._kept[question["backward"]]
                 (gradient,) = given
+                if not output.requires_grad:
+                    return {"value": [None] * len(inputs)}
                 found = torch.autograd.grad(
                     output, inputs, gradient, retain_graph=True, allow_unused=True
                 )
@@ -195,27 +197,30 @@ class Remote:
             if not question["keep"]:
                 with torch.no_grad():
                     return {"value": function(*given)}
-            if len(self._kept) == _KEPT:
+            self._kept_bytes += size
+            if len(self._kept) == _KEPT or self._kept_bytes > _KEPT_BYTES:
                 raise ValueError("too many calls that keep their history")
-            inputs = [tensor.requires_grad_() for tensor in given]
+            inputs = [given[place].requires_grad_() for place in question["keep"]]
             with torch.enable_grad():
-                output = function(*inputs)
+                output = function(*given)
             self._kept.append((inputs, output))
             return {"value": output.detach(), "call": len(self._kept) - 1}
         except Exception as error:
             return {"error": printable(f"{type(error).__name__}: {error}")}
 
 
-def printable(said: Any) -> str:
+def printable(said: Any, longest: int = _MESSAGE) -> str:
     """Make a stranger's text fit to be shown: not too long, and nothing that steers a terminal."""
     if not isinstance(said, str):
         raise codec.CodecError("a text is expected")
     return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in said[-_MESSAGE:]
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in said[-longest:]
     )
 
 
-def _reply(answer: dict[str, Any]) -> Reply:
+def _reply(
+    answer: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+) -> Reply:
     if "failure" in answer:
         name, message, kind = map(printable, answer["failure"])
         if name == "NotStarted" and message in catalogue():
@@ -224,7 +229,7 @@ def _reply(answer: dict[str, Any]) -> Reply:
             raise Lost(WorkerLost("memory", message))
         if name == "Raised":
             raise failures.Raised(message, kind)
-        raise _KNOWN.get(name, failures.Failure)(message)
+        raise _KNOWN.get(name, failures.Failure)(message or "the code failed without a word")
 
     def special(description: dict[str, Any]) -> Any:
         number = description["number"]
@@ -232,12 +237,22 @@ def _reply(answer: dict[str, Any]) -> Reply:
             raise codec.CodecError("a description that makes no sense")
         return Made(number)
 
-    gradients = answer["gradients"]
-    changed = answer["changed"]
-    if not isinstance(gradients, dict) or not all(
-        isinstance(name, str) and (g is None or isinstance(g, Tensor)) for name, g in gradients.items()
-    ):
-        raise codec.CodecError("gradients are tensors by name")
-    if not isinstance(changed, list) or not all(isinstance(name, str) for name in changed):
-        raise codec.CodecError("changed arguments are names")
-    return Reply(wire.restore(answer["value"], special), gradients, changed)
+    given = changeable(args, kwargs)
+    found = answer["gradients"]
+    if not isinstance(found, dict) or not all(_is_gradient(*item, given) for item in found.items()):
+        raise codec.CodecError("gradients are tensors, by the names of arguments and parameters")
+    if found and not gradients:
+        raise codec.CodecError("gradients that nobody asked for")
+    after = answer["after"]
+    if not isinstance(after, dict) or not all(isinstance(v, Tensor | set) for v in after.values()):
+        raise codec.CodecError("arguments come back by name")
+    return Reply(wire.restore(answer["value"], special), found, changed(given, after))
+
+
+def _is_gradient(name: Any, gradient: Any, given: dict[str, Any]) -> bool:
+    """Tell whether there can be such a gradient: the judge knows arguments, not parameters."""
+    if not isinstance(name, str):
+        return False
+    if gradient is None or name.startswith("parameter "):
+        return gradient is None or isinstance(gradient, Tensor)
+    return isinstance(gradient, Tensor) and gradient.shape == getattr(given.get(name), "shape", None)

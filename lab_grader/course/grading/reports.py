@@ -17,7 +17,7 @@ from markupsafe import Markup
 from lab_grader import card, source
 from lab_grader.course.grading.gradebook import Gradebook, attention, replace
 from lab_grader.course.grading.model import is_notebook, order, title
-from lab_grader.exercises import TOPICS, catalogue
+from lab_grader.exercises import TOPICS, catalogue, read_more
 from lab_grader.failures import Picture
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -32,10 +32,11 @@ HEADLINES = {
     "memory": "the code needed too much memory",
     "refused": "could not be tried",
     "unreadable": "could not be read",
+    "unexpected": "could not be graded: the grader itself failed",
 }
 _PLAIN = ("right", "wrong", "not_started", "waiting")
 # Says nothing about an exercise: its code was not run, or stumbled over another exercise.
-_NOT_TRIED = ("not_started", "waiting", "refused", "unreadable")
+NOT_TRIED = ("not_started", "waiting", "refused", "unreadable", "unexpected")
 # What the kinds of `attention` are called, and what to do about them.
 ATTENTION = {
     "unreadable": (
@@ -194,7 +195,7 @@ def _class_facts(by_student: dict[str, list[dict[str, Any]]], address: str) -> d
         histogram[min(9, int(10 * total / worth)) if worth else 0] += 1
     tried: dict[str, list[dict[str, Any]]] = {}
     for grade in grades:
-        if grade["status"] not in _NOT_TRIED:
+        if grade["status"] not in NOT_TRIED:
             tried.setdefault(grade["exercise"], []).append(grade)
     return {
         "exercises": [{"id": id, "short": _short(id), "title": title(id)} for id in ids],
@@ -233,7 +234,7 @@ def link(id: str, address: str) -> str:
     if is_notebook(id):
         week = int(id.partition(".")[0])
         return f"{address}../notebooks/{week:02}_{TOPICS[week]}.html" if address else ""
-    return f"{address}{catalogue()[id].page}" if address else f"exercises.html#exercise-{id}"
+    return read_more(catalogue()[id], address) if address else f"exercises.html#exercise-{id}"
 
 
 def _short(id: str) -> str:
@@ -270,23 +271,30 @@ def _hardest(tried: dict[str, list[dict[str, Any]]], address: str) -> list[dict[
 
 def _turns(tried: dict[str, list[dict[str, Any]]], address: str) -> list[dict[str, Any]]:
     """Count the named wrong turns of the class, most frequent first."""
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for id, own in tried.items():
         for grade in own:
-            if _is_named(said := grade["diagnosis"]):
-                found.setdefault((id, said["name"], said["message"]), []).append(grade)
+            if _is_named(grade["diagnosis"]):
+                found.setdefault((id, grade["diagnosis"]["name"]), []).append(grade)
     frequent = sorted(found.items(), key=lambda one: (-len(one[1]), order(one[0][0]), one[0]))[:8]
     return [
         {
             "exercise": id,
             "name": name,
-            "message": message,
+            "message": _lesson(grades[0]),
             "tried": len(tried[id]),
             "who": _who(grades),
             "link": link(id, address),
         }
-        for (id, name, message), grades in frequent
+        for (id, name), grades in frequent
     ]
+
+
+def _lesson(grade: dict[str, Any]) -> str:
+    """Give what is said of a wrong turn, without the error that it raised in this student's code."""
+    message = str(grade["diagnosis"]["message"])
+    raised = (f"{said}\n" for said in grade.get("said", ()) if said)
+    return message.removeprefix(next(filter(message.startswith, raised), ""))
 
 
 def _is_named(diagnosis: dict[str, str] | None) -> bool:
@@ -334,6 +342,7 @@ def _student_facts(
             | {
                 "title": title(id),
                 "kind": kind,
+                "units": "cells" if is_notebook(id) else "properties",
                 "headline": HEADLINES[grade["status"]],
                 "link": link(id, address) if address else "",
                 "reading": None if address or is_notebook(id) or kind == "right" else catalogue()[id],
@@ -343,20 +352,30 @@ def _student_facts(
                 "code": [] if grade["status"] in ("right", "not_started") else _code(package, grade),
             }
         )
-    # What is begun comes first.
-    open_ = [row for row in shown if row["kind"] in ("wrong", "trouble")]
-    open_ += [row for row in shown if row["status"] == "not_started"]
-    first = open_[0] if open_ else None
+    unread = [row for row in shown if row["status"] == "unreadable"]
+    not_started = [row for row in shown if row["status"] == "not_started"]
+    begun = [row for row in shown if row["status"] not in ("unreadable", "not_started")]
     return {
         "student": student,
-        "rows": [row for row in shown if row["status"] != "not_started"],
-        "not_started": [row for row in shown if row["status"] == "not_started"],
+        "rows": begun,
+        "unread": unread,
+        "not_started": not_started,
         "total": round(sum(row["points"] for row in shown), 2),
         "worth": sum(row["max_points"] for row in shown),
-        "begun": sum(row["max_points"] for row in shown if row["status"] != "not_started"),
+        "begun": sum(row["max_points"] for row in begun),
         "notes": notes,
-        "next": None if first is None else {"what": _what(first["exercise"]), "hint": _hint(first)},
+        "next": _next(begun, unread, not_started),
     }
+
+
+def _next(
+    begun: list[dict[str, Any]], unread: list[dict[str, Any]], not_started: list[dict[str, Any]]
+) -> dict[str, str] | None:
+    """Say what to do next: first what can be read, then what is begun."""
+    if unread:
+        return {"what": "hand in something that can be read", "hint": "What is wrong stands below."}
+    open_ = [row for row in begun if row["kind"] in ("wrong", "trouble")] + not_started
+    return {"what": _what(open_[0]["exercise"]), "hint": _hint(open_[0])} if open_ else None
 
 
 def _what(id: str) -> str:
@@ -407,11 +426,14 @@ def _example(grade: dict[str, Any]) -> dict[str, Any] | None:
     found: dict[str, Any] | None = grade.get("example")
     if found is None or "picture" not in found:
         return found
-    facts = found["picture"]
-    expected, actual = (
-        [[float(number) for number in row] for row in facts[name]] for name in ("expected", "actual")
-    )
-    picture = Picture(facts["what"], (facts["axes"][0], facts["axes"][1]), expected, actual)
+    # As JSON keeps it: tuples are lists, and what is no number is a word.
+    facts: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in found["picture"].items()
+    }
+    for grid in ("expected", "actual"):
+        facts[grid] = [[float(number) for number in row] for row in facts[grid]]
+    picture = Picture(**facts)
     return found | {"picture": Markup(card.draw(picture))}
 
 
@@ -450,6 +472,9 @@ def _markdown(page: dict[str, Any]) -> str:
     if page["next"]:
         lines += [f"Next step: {page['next']['what']}. {page['next']['hint']}".rstrip(), ""]
     lines += [f"About what was handed in: {_plain(note)}.\n" for note in page["notes"]]
+    if page["unread"]:
+        names = ", ".join(f"{row['exercise']} {row['title']}" for row in page["unread"])
+        lines += [f"Not tried for that reason: {names}", ""]
     for row in page["rows"]:
         lines.append(f"## {row['exercise']} {row['title']}: {row['headline']}")
         lines += ["", f"{row['points']:g} of {row['max_points']:g} points", ""]
@@ -459,8 +484,11 @@ def _markdown(page: dict[str, Any]) -> str:
         if row["example"]:
             example = row["example"]
             lines += [f"On the published inputs, {example['property']}: {_plain(example['said'])}", ""]
-        if row["link"] and row["kind"] != "right":
-            lines += [f"[Read more in the book]({row['link']})", ""]
+        if row["kind"] != "right":
+            if row["link"]:
+                lines += [f"[Read more in the book]({row['link']})", ""]
+            elif row["reading"]:
+                lines += [f"Read more in your workspace: {read_more(row['reading'], '')}", ""]
         for group in row["broken"]:
             lines += [f"- [ ] {sentence}" for sentence in group["sentences"]]
             if group["message"]:

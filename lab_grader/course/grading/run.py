@@ -20,6 +20,7 @@ from lab_grader.course.grading import engines, intake
 from lab_grader.course.grading.coursefile import LEVELS, Course, book_address, read_course, read_roster
 from lab_grader.course.grading.gradebook import ERRORS, FILE, Gradebook
 from lab_grader.course.grading.model import (
+    TRACEBACK,
     Grade,
     Limits,
     Refused,
@@ -260,6 +261,10 @@ class Work:
             for task, grades in self._results(tasks):
                 one = task.submission
                 keys = {notebook_id(n.week): self._notebook_key(n) for n in task.notebooks}
+                for grade in grades:
+                    if TRACEBACK in grade.extra:
+                        where = grade.extra.pop(TRACEBACK)
+                        self._book.trouble(one.student, grade.exercise, where)
                 settled = [self._course.settle(grade, one.submitted_at) for grade in grades]
                 self._book.enter(one, [(g, keys.get(g.exercise, self._key)) for g in settled])
                 done(any(g.status not in ("right", "wrong", "not_started", "waiting") for g in grades))

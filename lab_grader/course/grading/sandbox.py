@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lab_grader import codec
-from lab_grader.course.grading import SCRATCH, wire
+from lab_grader.course.grading import SCRATCH, budget, wire
 from lab_grader.course.grading.host import (
     HUNG_UP,
     ROOT,
@@ -131,6 +131,7 @@ class Sandbox:
     def _receive(self) -> Any:
         return codec.unpack(wire.receive_frame(self._stream()))
 
+    @budget.undisturbed()
     def spawn(self, memory: int, listeners: Sequence[socket.socket]) -> tuple[socket.socket, int]:
         """Start a worker; give the socket to it, and its number."""
         ours, theirs = socket.socketpair()
@@ -149,6 +150,7 @@ class Sandbox:
                 raise self._failure(error)
             return ours, self._count
 
+    @budget.undisturbed()
     def end(self, worker: int, wait: bool) -> int | None:
         """End a worker; where it ended by itself (it has a moment, if asked to wait), say how."""
         with self._lock:

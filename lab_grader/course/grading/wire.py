@@ -13,9 +13,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from lab_grader.codec import Bounds
+
 TAG = "__lab__"
-FRAME = 64 * 2**20
-HEADER = 2**20
+FRAME = 64 * 2**20  # the longest message of a judge: a package
+# What a worker may say in one message: several times what any known solution says.
+ANSWER = 8 * 2**20
+BOUNDS = Bounds(header=2**19, items=20_000, keys=2_000, depth=12, axis=2**20, elements=2**20)
 ID = 16  # every message starts with the id of the question that it belongs to
 
 
@@ -36,10 +40,10 @@ def send_frame(stream: Stream, data: bytes) -> None:
     stream.send(struct.pack("<Q", len(data)) + data)
 
 
-def receive_frame(stream: Stream) -> bytes:
+def receive_frame(stream: Stream, longest: int = FRAME) -> bytes:
     """Wait for one message; one that claims to be too long is an error before it is read."""
     (length,) = struct.unpack("<Q", stream.receive(8))
-    if length > FRAME:
+    if length > longest:
         raise ValueError(f"a message of {length} bytes is too long")
     return stream.receive(length)
 

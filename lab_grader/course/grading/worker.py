@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ class SocketStream:
 class Worker:
     """Answers one judge."""
 
-    def __init__(self, stream: wire.Stream) -> None:
-        self._stream = stream
-        self._code = InProcess()
+    def __init__(self, stream: wire.Stream, code: Callable[[], InProcess] = InProcess) -> None:
+        self._stream, self._fresh = stream, code
+        self._code = code()
         self._id = b""
 
     @staticmethod
@@ -92,7 +93,7 @@ class Worker:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["seed"] is not None:
-            self._code = InProcess()
+            self._code = self._fresh()
             # Not torch.manual_seed: for devices that are not there it writes down the stack each time.
             torch.default_generator.manual_seed(request["seed"])
         printed = _Tail()
@@ -111,7 +112,8 @@ class Worker:
         return answer | {"printed": printed.text()}
 
     def _call(self, request: dict[str, Any]) -> dict[str, Any]:
-        leaves: list[Tensor] = [tensor.requires_grad_() for tensor in request["leaves"]]
+        # Copies: what was received is a view, and autograd forbids things to views.
+        leaves: list[Tensor] = [tensor.clone().requires_grad_() for tensor in request["leaves"]]
 
         def special(description: dict[str, Any]) -> Any:
             match description[wire.TAG]:
@@ -131,15 +133,17 @@ class Worker:
 
         module, name, handle = request["target"]
         args, kwargs = wire.restore((tuple(request["args"]), request["kwargs"]), special)
-        reply = self._code.call(Target(module, name, handle), args, kwargs, request["gradients"])
+        value, gradients, after = self._code.run(
+            Target(module, name, handle), args, kwargs, request["gradients"]
+        )
 
         def made(value: Any) -> Any:
             return {wire.TAG: "made", "number": value.number} if isinstance(value, Made) else None
 
         return {
-            "value": wire.describe(reply.value, made),
-            "gradients": reply.gradients,
-            "changed": reply.changed,
+            "value": wire.describe(value, made),
+            "gradients": gradients,
+            "after": after,  # whether something was changed in place, the judge sees for itself
         }
 
 
@@ -153,7 +157,7 @@ class _Callback(nn.Module):
     def forward(self, *args: Any) -> Any:
         if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
             return _Far.apply(self, *args)  # type: ignore[no-untyped-call]
-        return self.ask({"args": list(args), "keep": False})["value"]
+        return _own(self.ask({"args": list(args), "keep": []})["value"])
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         question = {"callback": self._number} | question
@@ -169,14 +173,21 @@ class _Far(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, callback: _Callback, *args: Any) -> Any:
-        answer = callback.ask({"args": [a.detach() for a in args], "keep": True})
-        ctx.callback, ctx.call = callback, answer["call"]
-        return answer["value"]
+        kept = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
+        answer = callback.ask({"args": list(args), "keep": kept})
+        ctx.callback, ctx.call, ctx.kept, ctx.count = callback, answer["call"], kept, len(args)
+        return _own(answer["value"])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         answer = ctx.callback.ask({"backward": ctx.call, "args": list(gradients)})
-        return None, *answer["value"]
+        found = dict(zip(ctx.kept, answer["value"], strict=True))
+        return None, *(found.get(i) for i in range(ctx.count))
+
+
+def _own(value: Any) -> Any:
+    """Make a tensor that was received one like any other: autograd forbids things to views."""
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 class _Tail(io.TextIOBase):
@@ -224,6 +235,8 @@ def main(memory: int, descriptor: int, *listeners: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     with contextlib.suppress(BrokenPipeError, ConnectionError):
+        with socket.socket(fileno=os.dup(descriptor)) as judge:
+            wire.send_frame(SocketStream(judge), codec.pack("ready"))
         serve(descriptor, list(listeners))
 
 
