@@ -27,7 +27,7 @@ BROWSERS = [
 ]
 
 
-# What takes longest comes first, so that no core idles at the end; the bank's file records for others, too.
+# What takes longest comes first, so that no core idles at the end.
 LONGEST = ["test_bank.py", "07_cross_attention.ipynb"]
 
 

@@ -134,6 +134,11 @@ def drop_privileges() -> None:
     _must("hiding from debuggers", _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
+def mapped() -> int:
+    """Tell how much address space this process has: gigabytes, where PyTorch is built for CUDA."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
 def limit(memory: int, files: int = 64) -> None:
     """Bound what a worker can use up; how long it may take is measured from outside."""
     for name, bound in {

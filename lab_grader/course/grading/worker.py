@@ -231,9 +231,12 @@ def main(memory: int, descriptor: int, *listeners: int) -> None:
     sys.path.insert(0, str(Path.cwd()))
     threading.Thread(target=_end_with, args=(os.getppid(), Path.cwd()), daemon=True).start()
     with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource  # there is none on Windows, and macOS may refuse
+        import resource  # there is none on Windows, and macOS has no /proc
 
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        from lab_grader.course.grading.confine import mapped
+
+        bound = memory + mapped()
+        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     with contextlib.suppress(BrokenPipeError, ConnectionError):
         with socket.socket(fileno=os.dup(descriptor)) as judge:
             wire.send_frame(SocketStream(judge), codec.pack("ready"))
