@@ -284,13 +284,22 @@ def understand(tree: Tree) -> tuple[dict[str, bytes], list[str]]:
         name = f"{exercise.module}.py"
         text = package.get(name, stubs()[name]).decode("utf-8")
         try:
-            new = writing.placed(text, exercise, chunk)
+            new = _hoisted(writing.placed(text, exercise, chunk))
             compile(new, name, "exec", dont_inherit=True)
         except UNPARSABLE as error:
             notes.append(f"exercise {id} could not be read: {_said(error)}")
             new = writing.placed(text, exercise, _broken(exercise, _said(error)))
         package[name] = new.encode("utf-8")
     return package, notes
+
+
+_FUTURE = re.compile(r"^from __future__ import .*\n", re.MULTILINE)
+
+
+def _hoisted(text: str) -> str:
+    """Put what a module says of all its code where it belongs, at the top."""
+    first = dict.fromkeys(_FUTURE.findall(text))
+    return "".join(first) + _FUTURE.sub("", text)
 
 
 def _package_files(tree: Tree, notes: list[str]) -> dict[str, bytes]:
@@ -337,9 +346,8 @@ def _blocks(tree: Tree, notes: list[str]) -> dict[str, str]:
     for name, content in sorted(tree.files.items()):
         for wanted, code in _cells(name, content, notes):
             try:
-                if source.is_untouched(code, wanted.name, wanted.stub):
-                    continue
-                found[wanted.id] = writing.read_cell(code, wanted).chunk
+                if not source.is_untouched(code, wanted.name, wanted.stub):
+                    found[wanted.id] = writing.read_cell(code, wanted).chunk
             except UserError as error:
                 notes.append(f"exercise {wanted.id} in {name} could not be read: {error}")
             except UNPARSABLE as error:
@@ -386,13 +394,14 @@ def _cells(name: str, content: bytes, notes: list[str]) -> Iterator[tuple[Exerci
         first, _, body = code.partition("\n")
         words = first.split()
         if len(words) == 2 and words[0] == MAGIC and words[1] in catalogue():
-            yield catalogue()[words[1]], body
+            yield catalogue()[words[1]], "\n" + body  # lines count as in the cell
 
 
 def _split(name: str, text: str, notes: list[str]) -> Iterator[tuple[Exercise, str]]:
     """Take a file of blocks apart: each block with everything in the file that is no block.
 
-    Where the file cannot be read as a whole, the statements that can be are taken.
+    Where the file cannot be read as a whole, the statements that can be are taken, and a block that
+    cannot be is given as it stands, on its own lines.
     """
     blocks = {exercise.name: exercise for exercise in catalogue().values()}
     if not any(block in text for block in blocks):
@@ -402,12 +411,27 @@ def _split(name: str, text: str, notes: list[str]) -> Iterator[tuple[Exercise, s
     try:
         parts = list(_statements(text))
     except UNPARSABLE as error:
-        notes.append(f"{name}: {_said(error)}")
-        parts = [(_defined(part), part) for part in _at_the_margin(text)]
+        parts = []
+        why, broken = _said(error), False
+        for start, part in _at_the_margin(text):
+            defined = next((found[1] for line in part if (found := _HEAD.match(line))), "")
+            code = "\n".join(part)
+            try:
+                ast.parse("\n" * start + code)
+            except UNPARSABLE as here:
+                why, broken = _said(here), True
+                if defined in blocks:
+                    yield blocks[defined], "\n" * start + code
+                    continue
+                notes.append(f"{name}: {why}")
+            else:
+                parts.append((defined, code))
+        if not broken:
+            notes.append(f"{name}: {why}")
     for defined, part in parts:
         if defined in blocks:
             own[defined] = part
-        elif _can_be_read(part):
+        else:
             shared.append(part)
     for block, part in own.items():
         yield blocks[block], "\n".join([*shared, part]) + "\n"
@@ -418,38 +442,23 @@ def _statements(text: str) -> Iterator[tuple[str, str]]:
     lines, end = writing.lines(text), 0
     for node in ast.parse(text).body:
         start, end = end, node.end_lineno or end
-        # What a module says at its top it says for all of it: the course's modules have their own.
-        if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            yield node.name if isinstance(node, source.Definition) else "", "\n".join(lines[start:end])
+        yield node.name if isinstance(node, source.Definition) else "", "\n".join(lines[start:end])
 
 
 _HEAD = re.compile(r"(?:class|def)\s+(\w+)")
+_GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
 
 
-def _at_the_margin(text: str) -> Iterator[str]:
+def _at_the_margin(text: str) -> Iterator[tuple[int, list[str]]]:
     """Cut a file that cannot be parsed before each line that begins a statement at its margin."""
-    part: list[str] = []
-    for line in writing.lines(text):
-        begins = re.match(r"[^\W\d]|@", line) and not re.match(r"(?:else|elif|except|finally)\b", line)
-        decorated = part and part[-1].startswith("@")
-        if begins and part and not decorated:
-            yield "\n".join(part)
-            part = []
+    start, part = 0, list[str]()
+    for number, line in enumerate(writing.lines(text)):
+        begins = re.match(r"[^\W\d]|@", line) and not _GOES_ON.match(line)
+        if begins and part and not part[-1].startswith("@"):
+            yield start, part
+            start, part = number, []
         part.append(line)
-    yield "\n".join(part)
-
-
-def _defined(part: str) -> str:
-    found = next(filter(None, map(_HEAD.match, writing.lines(part))), None)
-    return found[1] if found else ""
-
-
-def _can_be_read(part: str) -> bool:
-    try:
-        ast.parse(part)
-    except UNPARSABLE:
-        return False
-    return True
+    yield start, part
 
 
 def stubs() -> dict[str, bytes]:
