@@ -428,13 +428,13 @@ def _split(name: str, text: str, notes: list[str]) -> Iterator[tuple[Exercise, s
                 parts.append((defined, code))
         if not broken:
             notes.append(f"{name}: {why}")
-    for defined, part in parts:
+    for defined, code in parts:
         if defined in blocks:
-            own[defined] = part
+            own[defined] = code
         else:
-            shared.append(part)
-    for block, part in own.items():
-        yield blocks[block], "\n".join([*shared, part]) + "\n"
+            shared.append(code)
+    for block, code in own.items():
+        yield blocks[block], "\n".join([*shared, code]) + "\n"
 
 
 def _statements(text: str) -> Iterator[tuple[str, str]]:

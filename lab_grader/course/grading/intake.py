@@ -88,9 +88,12 @@ def everybody(
 
 
 def _words(one: Submission) -> set[str]:
-    """List what a roster may call a student: the whole name, the name alone, the number alone."""
-    words = [one.student, one.user, one.student.removesuffix(f" #{one.user}")]
-    return {_folded(word) for word in words if word}
+    return {_folded(word) for word in called(one.student, one.user)}
+
+
+def called(student: str, user: str) -> list[str]:
+    """List what a person may call a student: by the whole name, the name alone, the number alone."""
+    return [student, user, student.removesuffix(f" #{user}")] if user else [student]
 
 
 def _folded(name: str) -> str:
