@@ -295,3 +295,55 @@ def test_the_work_of_a_single_student_is_no_class(tmp_path: Path) -> None:
     (found,) = intake.read_submissions(tmp_path)
     assert isinstance(found, Submission)
     assert found.student == "student-01"
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("kind", ["py", "ipynb"])
+def test_what_only_some_call_an_end_of_a_line_moves_no_line(
+    tmp_path: Path, odd: str, kind: str
+) -> None:
+    text = (
+        f"# a{odd}b{odd}c\nNAME = 'x{odd}y'\n{RIGHT}    # d{odd}e\n\ndef helper():\n    return NAME\n"
+    )
+    if kind == "py":
+        (tmp_path / "student-01.py").write_text(text, newline="")
+    else:
+        notebook(tmp_path / "student-01.ipynb", text)
+    found = code(only(tmp_path))
+    compile(found, "masking.py", "exec")
+    assert RIGHT.partition("def ")[2] in found
+    assert "return NAME" in found
+    assert f"NAME = 'x{odd}y'" in found
+
+
+def test_a_syntax_error_costs_the_exercise_that_it_is_in(tmp_path: Path) -> None:
+    broken = "def padding_mask(tokens\n    return 1\n\n\ndef f():\n    pass\n"
+    (tmp_path / "student-01.py").write_text(f"from __future__ import annotations\n{RIGHT}\n{broken}")
+    found = only(tmp_path)
+    assert RIGHT.partition("def ")[2] in code(found)
+    assert "raise SyntaxError(\"Exercise 6.2: a syntax error in line 8: '(' was never closed" in code(
+        found
+    )
+    assert "def f():" in code(found)
+    compile(code(found), "masking.py", "exec")
+    assert isinstance(found, Submission)
+    assert any("exercise 6.2 in student-01.py could not be read" in note for note in found.notes)
+
+
+def test_a_cell_with_a_syntax_error_is_told_by_its_own_line(tmp_path: Path) -> None:
+    notebook(tmp_path / "student-01.ipynb", "import torch\n\ndef causal_mask(:\n")
+    found = only(tmp_path)
+    assert isinstance(found, Submission)
+    assert "a syntax error in line 4" in found.notes[0]
+
+
+def test_a_roster_knows_students_by_name_number_and_other_ways_to_type_them(tmp_path: Path) -> None:
+    for name in ("doejane_8123_1_m.py", "roejohn_8124_1_m.py", "Jose\u0301.py", "stranger.py"):
+        (tmp_path / name).write_text(RIGHT)
+    roster = ["DoeJane", "8124", "José", "student-09"]
+    everybody = intake.everybody(intake.read_submissions(tmp_path), roster)
+    assert {one.student: one.rostered for one in everybody} == {
+        "doejane #8123": True, "roejohn #8124": True, "Jose\u0301": True, "student-09": True,
+        "stranger": False,
+    }  # fmt: skip
+    assert [one.student for one in everybody if one.missing] == ["student-09"]

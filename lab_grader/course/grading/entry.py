@@ -394,7 +394,8 @@ def _cells(name: str, content: bytes, notes: list[str]) -> Iterator[tuple[Exerci
         first, _, body = code.partition("\n")
         words = first.split()
         if len(words) == 2 and words[0] == MAGIC and words[1] in catalogue():
-            yield catalogue()[words[1]], "\n" + body  # lines count as in the cell
+            whole = body.encode("utf-8", "replace").decode("utf-8")  # JSON can tell half a character
+            yield catalogue()[words[1]], "\n" + whole  # lines count as in the cell
 
 
 def _split(name: str, text: str, notes: list[str]) -> Iterator[tuple[Exercise, str]]:

@@ -56,7 +56,10 @@ def read_submissions(
                 return [*_read_class(inside, attempts, grades, reader), *left_out]
         if not folder.is_dir():
             raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
-        return _read_class(folder, attempts, grades, reader)
+        try:
+            return _read_class(folder, attempts, grades, reader)
+        except OSError as error:
+            raise UserError(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def everybody(

@@ -29,10 +29,10 @@ from typing import IO, Any, Self
 from lab_grader.course.grading import entry
 from lab_grader.course.grading.entry import Unreadable
 
-SECONDS, MEMORY = 10, 512 << 20  # of the processor, and beyond what Python itself has
+SECONDS, MEMORY = 2, 512 << 20  # of the processor, and beyond what Python itself has
 PATIENCE = 60.0  # where it waits for something other than the processor
 # Of the archive of a class: one file, all together, and times as much patience.
-CLASS_FILE, CLASS, CLASS_TIMES = 64 << 20, 4 << 30, 20
+CLASS_FILE, CLASS, CLASS_TIMES = 64 << 20, 4 << 30, 100
 _HEADER = 4 << 20
 _LENGTH = struct.Struct("<Q")
 _ROOT = Path(__file__).resolve().parents[3]
@@ -65,7 +65,7 @@ class Reader:
     def unpack(self, name: str, opened: int, into: Path) -> list[tuple[str, str]]:
         """Unpack the archive of a class; give the members that were left out, and why."""
         job = {"job": "unpack", "name": name, "into": str(into)}
-        answer = self._ask(job, opened, CLASS_TIMES * PATIENCE)
+        answer = self._ask(job, opened, 20 * PATIENCE)
         return [(member, reason) for member, reason in answer["left_out"]]
 
     def _ask(self, job: dict[str, str], opened: int, patience: float) -> dict[str, Any]:
