@@ -19,13 +19,11 @@ from lab_grader.workspace import Workspace
 
 _DEFINITIONS = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 _ASSIGNMENTS = ast.Assign, ast.AnnAssign
-
-
 # As Python's parser counts: a text knows more ends of lines, such as form feeds.
 _LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 
 
-def lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Split a text into lines as Python's parser does, without their ends."""
     return [line.rstrip("\r\n") for line in _LINE_END.split(text)]
 
@@ -45,7 +43,7 @@ class Cell:
 
 def read_cell(code: str, exercise: Exercise) -> Cell:
     """Take a cell apart: definitions and what they use go into the file, other statements do not."""
-    rows = lines(code)
+    rows = split_lines(code)
     body = ast.parse(code).body
     used = _used(code, body)
     kept: list[str] = []
@@ -56,7 +54,7 @@ def read_cell(code: str, exercise: Exercise) -> Cell:
         part = "\n".join(rows[start:end])  # with the comments above it
         bound = _bound(node)
         if isinstance(node, _DEFINITIONS) or (isinstance(node, _ASSIGNMENTS) and used & {*bound}):
-            kept += lines[start:end]
+            kept += rows[start:end]
             numbers += range(start + 1, end + 1)
             names += bound
         else:

@@ -440,7 +440,7 @@ def _split(name: str, text: str, notes: list[str]) -> Iterator[tuple[Exercise, s
 
 def _statements(text: str) -> Iterator[tuple[str, str]]:
     """Give every statement of a file with the comments above it, and the name that it defines."""
-    lines, end = writing.lines(text), 0
+    lines, end = writing.split_lines(text), 0
     for node in ast.parse(text).body:
         start, end = end, node.end_lineno or end
         yield node.name if isinstance(node, source.Definition) else "", "\n".join(lines[start:end])
@@ -453,7 +453,7 @@ _GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
 def _at_the_margin(text: str) -> Iterator[tuple[int, list[str]]]:
     """Cut a file that cannot be parsed before each line that begins a statement at its margin."""
     start, part = 0, list[str]()
-    for number, line in enumerate(writing.lines(text)):
+    for number, line in enumerate(writing.split_lines(text)):
         begins = re.match(r"[^\W\d]|@", line) and not _GOES_ON.match(line)
         if begins and part and not part[-1].startswith("@"):
             yield start, part
