@@ -19,6 +19,13 @@ from lab_grader.workspace import Workspace
 
 _DEFINITIONS = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 _ASSIGNMENTS = ast.Assign, ast.AnnAssign
+# As Python's parser counts: a text knows more ends of lines, such as form feeds.
+_LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines as Python's parser does, without their ends."""
+    return [line.rstrip("\r\n") for line in _LINE_END.split(text)]
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Cell:
 
 def read_cell(code: str, exercise: Exercise) -> Cell:
     """Take a cell apart: definitions and what they use go into the file, other statements do not."""
-    lines = code.splitlines()
+    rows = split_lines(code)
     body = ast.parse(code).body
     used = _used(code, body)
     kept: list[str] = []
@@ -44,10 +51,10 @@ def read_cell(code: str, exercise: Exercise) -> Cell:
     tried, names, end = [], [], 0
     for node in body:
         start, end = end, node.end_lineno or end
-        part = "\n".join(lines[start:end])  # with the comments above it
+        part = "\n".join(rows[start:end])  # with the comments above it
         bound = _bound(node)
         if isinstance(node, _DEFINITIONS) or (isinstance(node, _ASSIGNMENTS) and used & {*bound}):
-            kept += lines[start:end]
+            kept += rows[start:end]
             numbers += range(start + 1, end + 1)
             names += bound
         else:
@@ -278,7 +285,7 @@ def _place(text: str, before: str, exercise: Exercise) -> tuple[int, int]:
         start = text.index(before)
         return start, start + len(before)
     offsets = [0]
-    for line in text.splitlines(keepends=True):
+    for line in _LINE_END.split(text):
         offsets.append(offsets[-1] + len(line))
     try:
         block = source.find_block(text, exercise.name)

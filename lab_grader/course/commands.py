@@ -63,8 +63,12 @@ def add_commands(command: Command) -> None:
     regrade = command("regrade", _regrade, "have grades made again by the next `lab grade`")
     regrade.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
     regrade.add_argument(
-        "what", nargs="+", metavar="STUDENT|EXERCISE", help="whose, or which (3, 3.2, 3.notebook)"
+        "what", nargs="*", metavar="STUDENT|EXERCISE", help="whose, or which (3, 3.2, 3.notebook)"
     )
+    regrade.add_argument(
+        "--student", action="append", default=[], metavar="NAME", dest="students",
+        help="a student who is called like an exercise",
+    )  # fmt: skip
     report = command("report", _report, "write the reports of a class again from its gradebook")
     report.add_argument("grades", type=Path, metavar="GRADES", help="the folder of the grades")
     export = command("export", _export, "write grades, or an autograder, for another system")
@@ -144,7 +148,7 @@ def _grade(args: argparse.Namespace) -> int:
 def _regrade(args: argparse.Namespace) -> int:
     from lab_grader.course.grading.run import regrade
 
-    return regrade(args.grades, args.what)
+    return regrade(args.grades, args.what, args.students)
 
 
 def _report(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_grader.course.grading import notebook
-from lab_grader.course.grading.intake import stubs
+from lab_grader.course.grading.entry import stubs
 from lab_grader.course.grading.model import Limits
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -94,6 +94,11 @@ def test_limits_of_notebooks_are_their_own(tmp_path: Path) -> None:
         ("[late]\nmost = 1.5", "late.most"),
         ('book = "the book"', "book"),
         ("this is not", "TOML"),
+        ("a = " + "[" * 100_000, "nested"),
+        ('[points]\n"6.1" = nan', "points.6.1"),
+        ('[points]\n"6.1" = inf', "points.6.1"),
+        (f'[points]\n"6.1" = 1{"0" * 400}', "points.6.1"),
+        ("[limits]\nmemory_mb = inf", "limits.memory_mb"),
     ],
 )
 def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, key: str) -> None:
@@ -108,14 +113,49 @@ def test_the_address_of_the_book_ends_where_its_pages_begin(tmp_path: Path) -> N
     assert course(tmp_path, "").book == ""
 
 
-def test_a_roster_without_its_column_says_what_it_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"name;e-mail\nstudent-01;x\n", "name, e-mail"),
+        (b"student-01\nstudent-02\n", "student-01"),
+        (b"", "nothing"),
+        (b"\x1b[31mname\tgroup\n", r"\x1b[31mname, group"),
+    ],
+)
+def test_a_roster_without_its_column_says_which_it_has(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
     path = tmp_path / "roster.csv"
-    path.write_text("name\nstudent-01\n")
-    with pytest.raises(UserError, match=r"roster\.csv needs .* `student`"):
+    path.write_bytes(content)
+    with pytest.raises(UserError) as raised:
         read_roster(path)
+    assert "roster.csv needs a first line with column names, one of them `student`" in str(raised.value)
+    assert str(raised.value).endswith(f"it has: {found}")
 
 
-def test_a_roster_may_come_from_a_spreadsheet(tmp_path: Path) -> None:
+COMMAS = 'group,student\r\n1,"Öz, A."\r\n2, student-02 \r\n,\r\n'
+SEMICOLONS = COMMAS.replace(",", ";").replace("Öz;", "Öz,")
+ROSTERS = {
+    "UTF-8": COMMAS.encode(),
+    "UTF-8 with a mark": COMMAS.encode("utf-8-sig"),
+    "UTF-16": COMMAS.encode("utf-16"),
+    "UTF-16, big end first": b"\xfe\xff" + COMMAS.encode("utf-16-be"),
+    "semicolons": SEMICOLONS.encode("utf-8-sig"),
+    "semicolons in an old encoding": SEMICOLONS.encode("latin-1"),
+    "semicolons that are announced": b"sep=;\r\n" + SEMICOLONS.encode(),
+    "tabs": SEMICOLONS.replace(";", "\t").encode("utf-16"),
+    "another case and old ends of lines": SEMICOLONS.replace("student\r", "Student \r").encode(),
+}
+
+
+@pytest.mark.parametrize("kind", ROSTERS)
+def test_a_roster_may_come_from_any_spreadsheet(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "roster.csv"
-    path.write_bytes("\ufeffgroup,student\r\n1,student-01\r\n2, student-02 \r\n,\r\n".encode())
-    assert read_roster(path) == ["student-01", "student-02"]
+    path.write_bytes(ROSTERS[kind])
+    assert read_roster(path) == ["Öz, A.", "student-02"]
+
+
+def test_a_roster_of_one_column_needs_no_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    path.write_text("student\nÖz, A.\n\nstudent-02\n")
+    assert read_roster(path) == ["Öz, A.", "student-02"]

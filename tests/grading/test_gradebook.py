@@ -25,8 +25,10 @@ from small_class import (
 )
 
 from lab_grader.course.grading import intake
+from lab_grader.course.grading import run as run_
 from lab_grader.course.grading.gradebook import Gradebook, attention
 from lab_grader.course.grading.model import Refused, Submission
+from lab_grader.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +275,28 @@ def test_a_wish_that_cannot_be_met_is_told_in_a_line(
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_regrade_means_an_exercise_also_where_a_student_is_called_so(filled: Gradebook) -> None:
+    one = Submission("6.1", {}, "6.1.py")
+    filled.receive([Submission("student-01", {}), one], [])
+    filled.enter(one, [(a_grade("6.1", id, 2.0), "key") for id in ("6.1", "8.2")])
+    done = run(command("regrade", filled.folder, "6.1"))
+    assert "6.1: 2 grades" in done.stdout
+    assert "--student 6.1" in done.stdout
+    assert [grade["exercise"] for grade in filled.grades()] == ["8.2", "8.2"]
+    done = run(command("regrade", filled.folder, "--student", "6.1"))
+    assert [grade["student"] for grade in filled.grades()] == ["student-01"]
+
+
+def test_regrade_knows_a_student_by_the_number_or_a_name_that_is_only_theirs(filled: Gradebook) -> None:
+    names = [("doejane #1", "1"), ("doejane #2", "2"), ("roejohn #3", "3")]
+    filled.receive([Submission(name, {}, user=user) for name, user in names], [])
+    known = filled.submissions()
+    assert run_._student("roejohn", known, filled.folder) == "roejohn #3"
+    assert run_._student("2", known, filled.folder) == "doejane #2"
+    with pytest.raises(UserError, match="may be doejane #1, doejane #2"):
+        run_._student("doejane", known, filled.folder)
 
 
 def test_regrade_says_that_a_student_is_not_there(filled: Gradebook) -> None:

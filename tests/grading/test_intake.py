@@ -7,12 +7,13 @@ import json
 import os
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from small_class import RIGHT, WRONG
 
-from lab_grader.course.grading import intake
+from lab_grader.course.grading import entry, intake
 from lab_grader.course.grading.model import Refused, Submission
 from lab_grader.errors import UserError
 
@@ -98,9 +99,9 @@ def test_an_archive_inside_the_students_folder_is_opened(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "student"),
     [
-        ("studentone_8123_99_masking.py", "studentone"),
-        ("studentone_LATE_8123_99_masking-3.py", "studentone"),
-        ("Student One_8123_assignsubmission_file_masking.py", "Student One"),
+        ("studentone_8123_99_masking.py", "studentone #8123"),
+        ("studentone_LATE_8123_99_masking-3.py", "studentone #8123"),
+        ("Student One_8123_assignsubmission_file_masking.py", "Student One #8123"),
         ("student ö 一.py", "student ö 一"),
     ],
 )
@@ -115,7 +116,7 @@ def test_moodles_folders_name_the_student(tmp_path: Path) -> None:
     folder(tmp_path / "Student One_8123_assignsubmission_file", {"masking.py": RIGHT})
     found = only(tmp_path)
     assert isinstance(found, Submission)
-    assert found.student == "Student One"
+    assert found.student == "Student One #8123"
 
 
 def test_of_several_attempts_the_newest_counts(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_a_zip_bomb_is_left_out_without_being_unpacked(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_too_many_files_is_refused(tmp_path: Path) -> None:
-    zipped(tmp_path / "student-01.zip", {f"{number}.txt": "" for number in range(intake.MEMBERS + 1)})
+    zipped(tmp_path / "student-01.zip", {f"{number}.txt": "" for number in range(entry.MEMBERS + 1)})
     assert "more than" in reason(only(tmp_path))
 
 
@@ -249,29 +250,43 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-@pytest.mark.parametrize("inside", [False, True])
-def test_the_archive_of_a_class_is_a_class(tmp_path: Path, kind: str, inside: bool) -> None:
+def test_the_archive_of_a_class_is_a_class(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "submissions.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in CLASSES[kind].items():
             archive.writestr(zipfile.ZipInfo(name, (2026, 11, 30, 12, 0, 0)), text)
-    found = intake.read_submissions(tmp_path if inside else path)
-    assert [one.student for one in found if isinstance(one, Submission)] == ["doejane", "roejohn"]
+    found = intake.read_submissions(path)
+    students = [one.student.partition(" #")[0] for one in found if isinstance(one, Submission)]
+    assert students == ["doejane", "roejohn"]
     assert all(isinstance(one, Submission) and "2026-11-30" in one.submitted_at for one in found)
 
 
-def test_a_class_may_lie_one_folder_deeper(tmp_path: Path) -> None:
-    for name, text in CLASSES["canvas"].items():
-        (tmp_path / "download").mkdir(exist_ok=True)
-        (tmp_path / "download" / name).write_text(text)
-    found = intake.read_submissions(tmp_path)
-    assert [one.student for one in found if isinstance(one, Submission)] == ["doejane", "roejohn"]
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("make", [zipped, folder])
+def test_what_lies_alone_in_a_class_is_one_students_whatever_it_holds(
+    tmp_path: Path, kind: str, make: Callable[[Path, dict[str, str]], Path]
+) -> None:
+    make(tmp_path / ("student-01.zip" if make is zipped else "student-01"), CLASSES[kind])
+    assert only(tmp_path).student == "student-01"
 
 
-def test_an_archive_of_a_class_that_leads_outside_is_refused(tmp_path: Path) -> None:
-    path = zipped(tmp_path / "class.zip", {"../doejane_1_2_mask.py": RIGHT})
-    with pytest.raises(UserError, match="leads outside"):
-        intake.read_submissions(path)
+def test_a_student_alone_in_the_archive_of_a_class_is_one_whatever_their_folder_holds(
+    tmp_path: Path,
+) -> None:
+    files = {
+        f"Student One_9_assignsubmission_file_/{name}": text for name, text in CLASSES["canvas"].items()
+    }
+    (found,) = intake.read_submissions(zipped(tmp_path / "class.zip", files))
+    assert found.student == "Student One #9"
+
+
+def test_a_member_of_a_classs_archive_that_leads_outside_costs_only_itself(tmp_path: Path) -> None:
+    path = zipped(
+        tmp_path / "class.zip", {"../doejane_1_2_mask.py": RIGHT, "roejohn_3_4_mask.py": RIGHT}
+    )
+    found, refusal = intake.read_submissions(path)
+    assert (found.student, code(found).count("tril")) == ("roejohn #3", 1)
+    assert "leads outside" in reason(refusal)
     assert not list(tmp_path.parent.glob("doejane*"))
 
 
@@ -282,8 +297,53 @@ def test_the_work_of_a_single_student_is_no_class(tmp_path: Path) -> None:
     assert found.student == "student-01"
 
 
-def test_what_bears_a_name_of_the_roster_is_no_class(tmp_path: Path) -> None:
-    folder(tmp_path / "submission", CLASSES["canvas"])
-    (found,) = intake.read_submissions(tmp_path, roster=["submission"])
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("kind", ["py", "ipynb"])
+def test_what_only_some_call_an_end_of_a_line_moves_no_line(
+    tmp_path: Path, odd: str, kind: str
+) -> None:
+    text = (
+        f"# a{odd}b{odd}c\nNAME = 'x{odd}y'\n{RIGHT}    # d{odd}e\n\ndef helper():\n    return NAME\n"
+    )
+    if kind == "py":
+        (tmp_path / "student-01.py").write_text(text, newline="")
+    else:
+        notebook(tmp_path / "student-01.ipynb", text)
+    found = code(only(tmp_path))
+    compile(found, "masking.py", "exec")
+    assert RIGHT.partition("def ")[2] in found
+    assert "return NAME" in found
+    assert f"NAME = 'x{odd}y'" in found
+
+
+def test_a_syntax_error_costs_the_exercise_that_it_is_in(tmp_path: Path) -> None:
+    broken = "def padding_mask(tokens\n    return 1\n\n\ndef f():\n    pass\n"
+    (tmp_path / "student-01.py").write_text(f"from __future__ import annotations\n{RIGHT}\n{broken}")
+    found = only(tmp_path)
+    assert RIGHT.partition("def ")[2] in code(found)
+    assert "raise SyntaxError(\"Exercise 6.2: a syntax error in line 8: '(' was never closed" in code(
+        found
+    )
+    assert "def f():" in code(found)
+    compile(code(found), "masking.py", "exec")
     assert isinstance(found, Submission)
-    assert found.student == "submission"
+    assert any("exercise 6.2 in student-01.py could not be read" in note for note in found.notes)
+
+
+def test_a_cell_with_a_syntax_error_is_told_by_its_own_line(tmp_path: Path) -> None:
+    notebook(tmp_path / "student-01.ipynb", "import torch\n\ndef causal_mask(:\n")
+    found = only(tmp_path)
+    assert isinstance(found, Submission)
+    assert "a syntax error in line 4" in found.notes[0]
+
+
+def test_a_roster_knows_students_by_name_number_and_other_ways_to_type_them(tmp_path: Path) -> None:
+    for name in ("doejane_8123_1_m.py", "roejohn_8124_1_m.py", "Jose\u0301.py", "stranger.py"):
+        (tmp_path / name).write_text(RIGHT)
+    roster = ["DoeJane", "8124", "José", "student-09"]
+    everybody = intake.everybody(intake.read_submissions(tmp_path), roster)
+    assert {one.student: one.rostered for one in everybody} == {
+        "doejane #8123": True, "roejohn #8124": True, "Jose\u0301": True, "student-09": True,
+        "stranger": False,
+    }  # fmt: skip
+    assert [one.student for one in everybody if one.missing] == ["student-09"]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import dataclasses
+import io
 import math
+import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
+from lab_grader.course.grading.clean import clean, clean_name
 from lab_grader.course.grading.model import Grade, Limits
 from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
 
+_MOST = 1e9
 LEVELS = ("process", "reduced", "full")
 
 
@@ -70,6 +76,8 @@ def read_course(path: Path | None) -> Course:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply") from None
     _only(
         path, "", facts,
         {"points", "deadlines", "late", "attempts", "isolation", "book", "limits", "notebook"},
@@ -144,8 +152,8 @@ def _by_exercise(path: Path, facts: dict[str, Any], name: str) -> list[tuple[str
 
 
 def _number(path: Path, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise UserError(f"{path}: {key} is a number that is not negative, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
+        raise UserError(f"{path}: {key} is a number from 0 to {_MOST:g}, not {value!r}")
     return float(value)
 
 
@@ -177,12 +185,44 @@ def _deadlines(path: Path, table: Any) -> dict[int, datetime]:
 
 
 def read_roster(path: Path) -> list[str]:
-    """Read the students of a course: a CSV file with a column `student`."""
+    """Read the students of a course: a table with a column `student`, as any spreadsheet saves it."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
-    if not rows or "student" not in rows[0]:
-        raise UserError(f"{path} needs a first line with column names, one of them `student`")
-    return [row["student"].strip() for row in rows if row["student"] and row["student"].strip()]
+        lines = list(_decoded(path.read_bytes()))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    # The last is in no table: a single column may hold all the others.
+    tables = [_table(path, lines, delimiter) for delimiter in ",;\t|\x1f"]
+    for head, *rows in sorted(tables, key=lambda table: len(table[0]) == 1 and table is not tables[-1]):
+        names = [name.strip().casefold() for name in head]
+        if "student" in names:
+            column = names.index("student")
+            found = (row[column].strip() for row in rows if column < len(row))
+            return [clean_name(name) for name in found if name]
+    columns = ", ".join(clean(name.strip()) for name in max((head for head, *_ in tables), key=len))
+    raise UserError(
+        f"{path} needs a first line with column names, one of them `student`; "
+        f"it has: {columns or 'nothing'}"
+    )
+
+
+def _decoded(content: bytes) -> Iterator[str]:
+    """Give the lines of a table; what a spreadsheet says of its own file is no line of it."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = content.decode("utf-16", "replace")
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("cp1252", "replace")
+    lines = io.StringIO(text, newline="")
+    first = next(lines, "")
+    if not re.fullmatch(r"sep=.\s*", first):
+        yield first
+    yield from lines
+
+
+def _table(path: Path, lines: list[str], delimiter: str) -> list[list[str]]:
+    try:
+        return [row for row in csv.reader(lines, delimiter=delimiter) if row] or [[]]
+    except csv.Error as error:
+        raise UserError(f"{path} is not a table that can be read: {error}") from None

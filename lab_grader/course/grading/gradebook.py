@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lab_grader.course.grading.intake import stubs
+from lab_grader.course.grading.entry import stubs
 from lab_grader.course.grading.model import Grade, Refused, Submission, order
 from lab_grader.course.grading.sheet import to_csv
 from lab_grader.errors import UserError

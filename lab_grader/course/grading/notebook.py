@@ -25,8 +25,8 @@ from typing import Any
 
 from lab_grader import codec
 from lab_grader.course.grading import wire
+from lab_grader.course.grading.entry import MAGIC
 from lab_grader.course.grading.host import ROOT, Host
-from lab_grader.course.grading.intake import MAGIC
 from lab_grader.course.grading.model import (
     NOTEBOOK_CELLS,
     NOTEBOOK_FACTS,

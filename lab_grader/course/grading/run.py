@@ -20,6 +20,7 @@ from lab_grader.course.grading import engines, intake
 from lab_grader.course.grading.coursefile import LEVELS, Course, book_address, read_course, read_roster
 from lab_grader.course.grading.gradebook import ERRORS, FILE, Gradebook
 from lab_grader.course.grading.model import (
+    NOTEBOOK,
     TRACEBACK,
     Grade,
     Limits,
@@ -31,7 +32,7 @@ from lab_grader.course.grading.model import (
 )
 from lab_grader.course.record import digest
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, package_folder, select
+from lab_grader.exercises import Exercise, UnknownExerciseError, package_folder, select
 
 if TYPE_CHECKING:
     from lab_grader.course.grading.notebook import Notebook
@@ -350,28 +351,50 @@ def _existing(out: Path) -> Gradebook:
     return Gradebook(out)
 
 
-def regrade(out: Path, what: list[str]) -> int:
-    """Forget the grades of students or exercises, so that the next `lab grade` makes them again."""
+def regrade(out: Path, what: list[str], students: list[str]) -> int:
+    """Forget the grades of students or exercises, so that the next `lab grade` makes them again.
+
+    A word that is an exercise means it, whatever students are called; `students` are meant as such.
+    """
+    if not what and not students:
+        raise UserError("say whose grades, or of which exercise: `lab regrade GRADES 3.2`")
     book = _existing(out)
     try:
-        students = book.submissions()
-        for word in what:
-            if word not in students and not word[:1].isdigit():
-                raise UserError(f"{out} holds no student {word!r}; an exercise is a number such as 3.2")
-        for word in what:
-            if word in students:
-                count = book.forget(word, None)
-            else:
-                count = sum(book.forget(None, id) for id in _named(word))
+        known = book.submissions()
+        exercises = {word: ids for word in what if (ids := _named(word))}
+        whose = {
+            word: _student(word, known, out)
+            for word in (*students, *(word for word in what if word not in exercises))
+        }
+        counts = [(word, sum(book.forget(None, id) for id in ids)) for word, ids in exercises.items()]
+        counts += [(word, book.forget(student, None)) for word, student in whose.items()]
+        for word, count in counts:
             print(f"{word}: {count} grades will be made again by the next `lab grade`")
+        for word in exercises.keys() & known.keys():
+            print(f"{word} is the exercise; the student is `lab regrade {out} --student {word}`")
     finally:
         book.close()
     return 0
 
 
+def _student(word: str, known: dict[str, dict[str, Any]], out: Path) -> str:
+    """Find a student by the name of the report, or by the name or number alone where that is enough."""
+    if word in known:
+        return word
+    found = [s for s, facts in known.items() if word in intake.called(s, facts.get("user", ""))]
+    if len(found) > 1:
+        raise UserError(f"{word!r} may be {', '.join(found)}: say which")
+    if not found:
+        raise UserError(f"{out} holds no student {word!r}; an exercise is a number such as 3.2")
+    return found[0]
+
+
 def _named(word: str) -> list[str]:
     """List what a word of `lab regrade` means: notebooks too, which depend on their exercises."""
+    try:
+        exercises = select([word.removesuffix(f".{NOTEBOOK}")])
+    except UnknownExerciseError:
+        return []
     if is_notebook(word):
         return [word]
-    exercises = select([word])
     return [*(e.id for e in exercises), *{notebook_id(e.week): None for e in exercises}]

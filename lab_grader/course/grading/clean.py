@@ -1,0 +1,56 @@
+"""Text from outside, made harmless once, where it comes in."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable
+
+NAME, SENTENCE, SENTENCES = 120, 400, 20
+_DIGITS = 16
+# Control, format (direction marks, nothing of width zero), half characters, unassigned, line ends.
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def clean(text: str) -> str:
+    """Make a sentence that can be shown anywhere: what cannot be seen is written as its number."""
+    shown = "".join(_number(char) if unicodedata.category(char) in _UNSEEN else char for char in text)
+    return shown if len(shown) <= SENTENCE else shown[: SENTENCE - 1] + "…"
+
+
+def clean_all(texts: Iterable[str]) -> tuple[str, ...]:
+    """Make sentences clean, and not too many of them."""
+    all_ = [clean(text) for text in texts]
+    more = len(all_) - SENTENCES
+    return (*all_[:SENTENCES], f"and {more} more like these") if more > 0 else tuple(all_)
+
+
+def clean_name(name: str) -> str:
+    """Make a name that can be shown anywhere, and is never that of another.
+
+    A backslash is doubled, so that no name can look like another's numbers. Only what is cut has the
+    full length, and a sum of all of it at the end.
+    """
+    edges = {0, len(name) - 1}
+    shown = "".join(
+        "\\\\" if char == "\\" else _number(char) if _is_odd(char, place in edges) else char
+        for place, char in enumerate(name)
+    )
+    if len(shown) < NAME:
+        return shown
+    sum_ = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{shown[: NAME - _DIGITS - 1]}…{sum_}"
+
+
+def _is_odd(char: str, at_edge: bool) -> bool:
+    """Tell what cannot be seen in a name: spaces other than one inside it, too."""
+    if char == " ":
+        return at_edge
+    return unicodedata.category(char) in _UNSEEN | {"Zs"}
+
+
+def _number(char: str) -> str:
+    code = ord(char)
+    return (
+        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    )

@@ -1,0 +1,121 @@
+"""Hostile and broken entries beside honest neighbours: each costs only itself, and is accounted for."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import unicodedata
+import zipfile
+from pathlib import Path
+
+import pytest
+from entries import ENTRIES, MODULE, READ
+from small_class import RIGHT
+
+from lab_grader.course.grading import entry, intake
+from lab_grader.course.grading.gradebook import Gradebook
+from lab_grader.course.grading.model import Refused, Submission
+from lab_grader.course.grading.reports import file_name
+
+Received = list[Submission | Refused]
+HONEST = ["doejane #8123", "honest-01", "honest-02", "honest-03"]
+
+
+def honest(folder: Path) -> Path:
+    """Write a folder, an archive, a file, and what Canvas gives out."""
+    (folder / "honest-01" / "lab_transformer").mkdir(parents=True)
+    (folder / "honest-01" / MODULE).write_text(RIGHT)
+    with zipfile.ZipFile(folder / "honest-02.zip", "w") as archive:
+        archive.writestr(MODULE, RIGHT)
+    for name in ("honest-03.py", "doejane_8123_1_masking.py"):
+        (folder / name).write_text(RIGHT)
+    for path in folder.iterdir():
+        os.utime(path, (1.7e9, 1.7e9))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def received(tmp_path_factory: pytest.TempPathFactory) -> Received:
+    """All of them in one class, and what it took to read them."""
+    folder = honest(tmp_path_factory.mktemp("class") / "class")
+    for name, make, _ in ENTRIES.values():
+        make(folder / name)
+    return intake.read_submissions(folder)
+
+
+def test_honest_neighbours_are_read_as_without_them(received: Received, tmp_path: Path) -> None:
+    alone = intake.read_submissions(honest(tmp_path / "class"))
+    assert [one.student for one in alone] == HONEST
+    assert [one for one in received if one.student in HONEST] == alone
+
+
+@pytest.mark.parametrize("what", ENTRIES)
+def test_an_entry_costs_only_itself_and_says_why(what: str, received: Received) -> None:
+    name, _, says = ENTRIES[what]
+    whose = intake.name_of(name, is_file=True).student
+    (found,) = (one for one in received if one.student == whose)
+    assert isinstance(found, Submission if says == READ else Refused), found
+    if isinstance(found, Refused):
+        assert says in found.reason
+        assert found.trouble == ""
+    else:
+        assert "torch.ones(length, length).tril().bool()" in found.files["masking.py"].decode()
+
+
+def test_every_entry_is_somebodys_of_their_own(received: Received) -> None:
+    everybody = intake.everybody(received, None)
+    assert len(everybody) == len(ENTRIES) + len(HONEST)
+    pages = {unicodedata.normalize("NFKC", file_name(one.student)).casefold() for one in everybody}
+    assert len(pages) == len(everybody)
+    assert all(re.fullmatch(r"[\w.-]{1,100}", page) and page[0] != "." for page in pages)
+
+
+def test_nothing_unseen_is_left_in_what_is_shown(received: Received) -> None:
+    for one in intake.everybody(received, None):
+        for text in (one.student, one.source, one.unreadable, *one.notes):
+            assert text.isprintable(), text
+            assert len(text) <= 1000
+
+
+def test_the_gradebook_takes_everybody(received: Received, tmp_path: Path) -> None:
+    book = Gradebook(tmp_path)
+    try:
+        everybody = intake.everybody(received, None)
+        book.receive(everybody, [one for one in received if isinstance(one, Refused)])
+        assert len(book.submissions()) == len(everybody)
+    finally:
+        book.close()
+
+
+def test_reading_a_bomb_takes_little_memory(received: Received) -> None:
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert received
+    assert most < 1 << 20  # in kilobytes, of all children so far
+
+
+def test_an_error_of_the_grader_costs_the_entry_it_happens_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = honest(tmp_path / "class")
+    alone = intake.read_submissions(folder)
+    plain = entry.open_plain
+
+    def open_plain(name: str, at: int) -> tuple[int, os.stat_result]:
+        return {}[name] if name == "honest-02.zip" else plain(name, at)
+
+    monkeypatch.setattr(entry, "open_plain", open_plain)
+    *others, refusal = intake.read_submissions(folder)
+    assert others == [one for one in alone if one.student != "honest-02"]
+    assert isinstance(refusal, Refused)
+    assert (refusal.student, "errors.log" in refusal.reason) == ("honest-02", True)
+    assert refusal.trouble.startswith("Traceback")
+    assert "KeyError: 'honest-02.zip'" in refusal.trouble
+
+
+def test_who_has_handed_in_before_an_unreadable_file_is_graded(tmp_path: Path) -> None:
+    (tmp_path / "student-01.py").write_text(RIGHT)
+    (tmp_path / "student-01.zip").write_bytes(b"nothing")
+    (one,) = intake.everybody(intake.read_submissions(tmp_path), None)
+    assert one.unreadable == ""
+    assert any("student-01.zip could not be understood" in note for note in one.notes)
