@@ -10,6 +10,7 @@ import functools
 import math
 import re
 import zlib
+from collections import Counter
 from typing import Any
 
 import torch
@@ -59,9 +60,8 @@ def _print(value: Any) -> Any:
             flat = value.detach().flatten().cpu().double()
             # NaN and infinity are part of the behaviour: stand-ins keep their places visible.
             flat = flat.nan_to_num(nan=9.37, posinf=17.9, neginf=-23.3)
-            place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
-            sums = [float((flat * (place * wave).cos()).sum()) for wave in _WAVES]
-            size = float(flat.norm())
+            sums = [float((flat * wave).sum()) for wave in _waves(flat.numel())]
+            size = float(torch.linalg.vector_norm(flat))
             return ["tensor", str(value.dtype)[6:], list(value.shape), _round(size), *map(_round, sums)]
         case bool() | str() | None:
             return value
@@ -82,6 +82,13 @@ def _float(number: float) -> float:
         return float(number)
     except OverflowError:
         return math.copysign(math.inf, number)
+
+
+@functools.lru_cache(maxsize=256)
+def _waves(count: int) -> list[Tensor]:
+    """Give the weights of so many numbers; tests use the same sizes over and over."""
+    place = torch.arange(1, count + 1, dtype=torch.float64)
+    return [(place * wave).cos() for wave in _WAVES]
 
 
 def _hash(text: str) -> int:
@@ -128,11 +135,12 @@ class Watcher:
 
     def __init__(self) -> None:
         self.trace: Trace = {}
+        self._count: Counter[str] = Counter()
         self._room = _ROOM
 
     def __call__(self, test: str, seen: Seen) -> None:
-        count = sum(key.startswith(f"{test}/") for key in self.trace)
         left = fingerprint(seen)
         self._room -= size(left)
         # A call that leaves more than any known solution does is recognised by that.
-        self.trace[f"{test}/{count}"] = left if self._room >= 0 else ["too much"]
+        self.trace[f"{test}/{self._count[test]}"] = left if self._room >= 0 else ["too much"]
+        self._count[test] += 1

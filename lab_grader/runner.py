@@ -188,16 +188,27 @@ def check(test: Test, bench: Bench) -> Property:
     except NotStarted as stub:
         return ended(False, str(stub), stub.symptom, stub.exercise)
     except Failure as failure:
-        symptom = "relation" if failure.relation else failure.symptom
-        return ended(
-            False, str(failure), symptom, picture=failure.picture, relation=failure.relation or ""
-        )
+        relation = failure.relation or ""
+        symptom = "relation" if relation else failure.symptom
+        return ended(False, str(failure), symptom, picture=failure.picture, relation=relation)
     except UserError:
         raise
     except Exception as error:
         # What came back is so different from what the test expects that it could not even look at it.
         return ended(False, f"what came back cannot be compared: {error}", "type")
     return ended(True)
+
+
+def trace(test: Test, bench: Bench) -> tuple[bool, Trace]:
+    """Run one test without a word about it: whether it holds, and what the calls did."""
+    watcher = Watcher()
+    try:
+        bench.run(test, watcher)
+    except UserError:
+        raise
+    except Exception:
+        return False, watcher.trace
+    return True, watcher.trace
 
 
 def check_in_turn(tests: list[Test], bench: Bench) -> Iterator[Property]:

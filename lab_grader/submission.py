@@ -16,7 +16,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -208,7 +208,8 @@ class InProcess:
     ) -> Reply:
         """Call the target on copies of the arguments, and compare those with what they were."""
         given = {
-            name: set(value) if isinstance(value, set) else value.detach().clone()
+            # Only a tensor with a gradient is handed over itself, and not a copy of it.
+            name: value.detach().clone() if isinstance(value, Tensor) and value.requires_grad else value
             for name, value in changeable(args, kwargs).items()
         }
         value, found, after = self.run(target, args, kwargs, gradients)
@@ -227,8 +228,7 @@ class InProcess:
             positional = tuple(copies[i] for i in range(len(args)))
             named = {key: copies[key] for key in kwargs}
             value = function(*positional, **named)
-            parameters = dict(owner.named_parameters()) if owner is not None else {}
-            found = _gradients(value, copies, parameters) if gradients else {}
+            found = _gradients(value, copies, owner) if gradients else {}
         return self._keep(value, target), found, changeable(positional, named)
 
     def _find(self, target: Target, owner: nn.Module | None) -> Callable[..., Any]:
@@ -405,14 +405,15 @@ def cotangent(like: Tensor) -> Tensor:
 
 
 def _gradients(
-    value: Any, arguments: dict[Any, Any], parameters: Mapping[str, Tensor]
+    value: Any, arguments: dict[Any, Any], owner: nn.Module | None
 ) -> dict[str, Tensor | None]:
     """Take the gradient of a fixed weighted sum of all results, with respect to all inputs."""
     results = [
         item for _, item in _tensors({"": value}) if item.is_floating_point() and item.requires_grad
     ]
     inputs = {name: tensor for name, tensor in _tensors(arguments) if tensor.requires_grad}
-    inputs |= {f"parameter {name}": tensor for name, tensor in parameters.items()}
+    if owner is not None:
+        inputs |= {f"parameter {name}": tensor for name, tensor in owner.named_parameters()}
     if not results or not inputs:
         return dict.fromkeys(inputs)
     total = torch.stack([(item * cotangent(item)).sum().cpu().double() for item in results]).sum()
