@@ -10,6 +10,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lab_grader import tape as tapes
@@ -64,9 +65,27 @@ Turns = list[tuple[tuple[str, ...], Trace]]
 _Compared = list[tuple[tuple[str, ...], Trace, set[str]]]
 
 
-def turns_from(stored: list[Any]) -> Turns:
+def store(turns: Turns, right: Trace) -> list[Any]:
+    """Give turns as a recording holds them: where they differ from the right trace."""
+    return [
+        [
+            list(names),
+            {key: seen for key, seen in trace.items() if right.get(key) != seen},
+            [key for key in right if key not in trace],
+        ]
+        for names, trace in turns
+    ]
+
+
+def turns_from(stored: list[Any], right: Trace) -> Turns:
     """Read turns as a recording holds them."""
-    return [(tuple(names), trace) for names, trace in stored]
+    turns: Turns = []
+    for names, others, missing in stored:
+        trace = right | others
+        for key in missing:
+            del trace[key]
+        turns.append((tuple(names), trace))
+    return turns
 
 
 @dataclass(frozen=True)
@@ -91,7 +110,13 @@ class Known:
         return self._first + [(names, trace, self._off(trace)) for names, trace in self.later()]
 
     def _off(self, trace: Trace) -> set[str]:
-        return {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
+        right = self.right
+        # A turn shares with the right trace what is the same.
+        return {
+            key
+            for key, seen in trace.items()
+            if seen is not right.get(key) and not alike(seen, right.get(key))
+        }
 
     def recognise(self, trace: Trace) -> Diagnosis | None:
         """Find the wrong turn, or the pair of them, that did what this trace shows.
@@ -171,12 +196,7 @@ class Known:
 
 
 @functools.cache
-def recorded(week: int) -> dict[str, Known]:
-    """Read what was recorded of a week's wrong turns, in a workspace that has no bank."""
-    path = tapes.RECORDINGS / f"week{week}.turns"
-    if not path.exists():
-        return {}
-    return {
-        id: Known(right, turns_from(turns), messages)
-        for id, (right, turns, messages) in tapes.load(path).items()
-    }
+def recorded(path: Path) -> Known:
+    """Read what was recorded of an exercise's wrong turns."""
+    right, turns, messages = tapes.load(path)
+    return Known(right, turns_from(turns, right), messages)

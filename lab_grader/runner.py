@@ -19,13 +19,11 @@ import torch
 from lab_grader import tape as tapes
 from lab_grader.diagnosis import Diagnosis, Known
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, catalogue
+from lab_grader.exercises import RECORDINGS, TESTS, Exercise, catalogue
 from lab_grader.failures import Failure, NotStarted, Picture
 from lab_grader.fingerprints import Trace, Watcher
 from lab_grader.submission import Backend, InProcess, Submission
 from lab_grader.tape import PUBLISHED_SEED, Draw, Tape, expectation
-
-TESTS = Path(__file__).parents[1] / "tests" / "exercises"
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,9 @@ def find_device(name: str = "cpu") -> torch.device:
 
 
 @functools.cache
-def recordings(week: int) -> dict[str, list[Any]] | None:
-    """Read what was recorded for a week, in a workspace that has no solutions."""
-    path = tapes.RECORDINGS / f"week{week}.tape"
+def recordings(exercise: str) -> dict[str, list[Any]] | None:
+    """Read what was recorded for an exercise, in a workspace that has no solutions."""
+    path = RECORDINGS / f"{exercise}.tape"
     return tapes.load(path) if path.exists() else None
 
 
@@ -148,8 +146,7 @@ class Bench:
     @contextlib.contextmanager
     def fixtures(self, test: Test, watcher: Watcher | None = None) -> Iterator[dict[str, Any]]:
         """Make everything that a test can ask for by the name of a parameter."""
-        week = int(test.exercise.split(".")[0])
-        recorded = self.replay or (recordings(week) if self.seed == PUBLISHED_SEED else None)
+        recorded = self.replay or (recordings(test.exercise) if self.seed == PUBLISHED_SEED else None)
         tape = Tape(recorded[test.name] if recorded else None)
         draw = Draw(tape, self.seed, test.name, self.device)
         if self.keep is not None:

@@ -21,7 +21,6 @@ from lab_grader.contract import AxisNames
 from lab_grader.submission import Backend, Handle, InProcess, Made, Reply, Submission, Target
 
 PUBLISHED_SEED = 2017
-RECORDINGS = Path(__file__).with_name("recordings")
 
 
 class Tape:
@@ -42,16 +41,15 @@ class Tape:
         return value
 
 
-def save(tapes: dict[str, list[Any]], path: Path) -> None:
-    """Write the entries of many tests to a file; the same entries give the same bytes."""
+def save(value: Any, path: Path) -> None:
+    """Write what was recorded to a file; the same values give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(codec.pack(tapes), mtime=0))
+    path.write_bytes(gzip.compress(codec.pack(value), 6, mtime=0))
 
 
-def load(path: Path) -> dict[str, list[Any]]:
+def load(path: Path) -> Any:
     """Read what `save` wrote."""
-    tapes: dict[str, list[Any]] = codec.unpack(gzip.decompress(path.read_bytes()))
-    return tapes
+    return codec.unpack(gzip.decompress(path.read_bytes()))
 
 
 class Draw:

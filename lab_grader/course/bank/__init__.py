@@ -493,7 +493,8 @@ def trace(exercise: str, block: Any, seed: int = PUBLISHED_SEED) -> tuple[bool, 
 
 
 def _joined(runs: Iterable[tuple[bool, Trace]]) -> tuple[bool, Trace]:
-    holds, merged = True, {}
+    holds = True
+    merged: Trace = {}
     for passes, one in runs:
         holds &= passes
         merged |= one
