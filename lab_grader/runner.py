@@ -94,21 +94,34 @@ class Result:
         return [property for property in self.properties if not property.ok]
 
 
+class _Tests(dict[str, list[Test]]):
+    """The tests by exercise, in the order of their file, which is read when one is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, exercise: str) -> list[Test]:
+        week = exercise.split(".")[0]
+        for path in sorted(self._folder.glob(f"test_week{week}_*.py")):
+            spec = importlib.util.spec_from_file_location(f"lab_exercise_tests.{path.stem}", path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            for name, function in vars(module).items():
+                if name.startswith("test_") and hasattr(function, "exercise"):
+                    test = Test(function.exercise, function.guard, name, function)
+                    self.setdefault(test.exercise, []).append(test)
+        if exercise not in self:
+            raise KeyError(exercise)
+        return self[exercise]
+
+
 @functools.cache
 def load_tests(folder: Path = TESTS) -> dict[str, list[Test]]:
-    """Read all test files of a folder; tests are listed by exercise, in the order of the file."""
-    found: dict[str, list[Test]] = {}
-    for path in sorted(folder.glob("test_week*.py")):
-        spec = importlib.util.spec_from_file_location(f"lab_exercise_tests.{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        for name, function in vars(module).items():
-            if name.startswith("test_") and hasattr(function, "exercise"):
-                test = Test(function.exercise, function.guard, name, function)
-                found.setdefault(test.exercise, []).append(test)
-    return found
+    """Give the tests of a folder by exercise."""
+    return _Tests(folder)
 
 
 def find_device(name: str = "cpu") -> torch.device:

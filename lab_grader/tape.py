@@ -41,15 +41,15 @@ class Tape:
         return value
 
 
-def save(value: Any, path: Path) -> None:
-    """Write what was recorded to a file; the same values give the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(codec.pack(value), 6, mtime=0))
+def pack(tapes: dict[str, list[Any]]) -> bytes:
+    """Put the entries of many tests into bytes; the same entries give the same bytes."""
+    return gzip.compress(codec.pack(tapes), 6, mtime=0)
 
 
-def load(path: Path) -> Any:
-    """Read what `save` wrote."""
-    return codec.unpack(gzip.decompress(path.read_bytes()))
+def load(path: Path) -> dict[str, list[Any]]:
+    """Read from a file what `pack` gave."""
+    tapes: dict[str, list[Any]] = codec.unpack(gzip.decompress(path.read_bytes()))
+    return tapes
 
 
 class Draw:

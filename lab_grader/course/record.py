@@ -32,10 +32,10 @@ _DIGITS = 16  # of a sum over all sources
 KINDS = ("tape", "turns")
 
 
-def record(exercise: Exercise) -> list[Any]:
+def record(exercise: Exercise) -> list[bytes]:
     """Run an exercise's tests on the reference, and its wrong turns on the tests."""
+    from lab_grader import diagnosis, tape
     from lab_grader.course import bank
-    from lab_grader.diagnosis import store
     from lab_grader.runner import Bench, check, load_tests
 
     tapes: dict[str, list[Any]] = {}
@@ -47,7 +47,8 @@ def record(exercise: Exercise) -> list[Any]:
                 f"the reference of {exercise.id} fails `{property.sentence}`: {property.message}"
             )
     known = bank.known(exercise.id)
-    return [tapes, [known.right, store(known.turns, known.right), known.messages]]
+    turns = diagnosis.store(known.turns, known.right)
+    return [tape.pack(tapes), diagnosis.pack([known.right, turns, known.messages])]
 
 
 def recorded(exercise: Exercise) -> list[Path]:
@@ -64,13 +65,12 @@ def known(exercise: Exercise) -> Known:
 
 def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
     """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
-    from lab_grader import tape
     from lab_grader.course import bank
-    from lab_grader.diagnosis import Known, Turns, store, turns_from
+    from lab_grader.diagnosis import Known, Turns, load, pack, store, turns_from
 
     def kept(kind: str, make: Callable[[], Any]) -> Any:
-        (path,) = _kept(folder, exercise, (f"{seed}-{kind}",), lambda: [make()])
-        return tape.load(path)
+        (path,) = _kept(folder, exercise, (f"{seed}-{kind}",), lambda: [pack(make())])
+        return load(path)
 
     right, messages = kept("right", lambda: list(bank.reference(exercise.id, seed)))
 
@@ -83,20 +83,18 @@ def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
 
 
 def _kept(
-    folder: Path, exercise: Exercise, kinds: Sequence[str], make: Callable[[], list[Any]]
+    folder: Path, exercise: Exercise, kinds: Sequence[str], make: Callable[[], list[bytes]]
 ) -> list[Path]:
     """Make something once, and keep it as long as nothing it depends on has changed."""
     paths = _paths(folder, exercise, kinds)
     with _locked(folder / f"{exercise.id}.lock"):
         if not all(path.exists() for path in paths):
-            from lab_grader import tape
-
-            for path, kind, value in zip(paths, kinds, make(), strict=True):
+            for path, kind, content in zip(paths, kinds, make(), strict=True):
                 for old in folder.glob(f"{exercise.id}-{'?' * _DIGITS}.{kind}"):
                     old.unlink()
                 # Not with_suffix: of 3.1 and of 3.2 it would make the same file.
                 fresh = path.with_name(f"{path.name}.new")
-                tape.save(value, fresh)
+                fresh.write_bytes(content)
                 fresh.replace(path)
     return paths
 
