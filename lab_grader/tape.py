@@ -163,6 +163,6 @@ def expectation(
 ) -> Submission:
     """Make the fixture `expected` of one test: the reference, as a submission on a tape."""
     inner = None if tape.replaying else (reference or InProcess())
-    expected = Submission(_Taped(tape, inner, device))
+    expected = Submission(_Taped(tape, inner, device), proven=tape.replaying)
     expected._names = draw.names
     return expected
