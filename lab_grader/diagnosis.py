@@ -7,16 +7,13 @@ the learner's code is the diagnosis.
 from __future__ import annotations
 
 import functools
-import gzip
-import json
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lab_grader.failures import MISFITS
-from lab_grader.fingerprints import Fingerprint, Trace, alike
+from lab_grader.fingerprints import Fingerprint, Trace, Turns, alike, load, turns_from
 
 # A pair must explain this much more than a single turn does: the simpler story is the likelier one.
 _MARGIN = 0.1
@@ -61,32 +58,8 @@ class Diagnosis:
     kind: str = "symptom"
 
 
-Turns = list[tuple[tuple[str, ...], Trace]]
 # Turns, each with the calls in which it does something else than the right solution.
 _Compared = list[tuple[tuple[str, ...], Trace, set[str]]]
-
-
-def store(turns: Turns, right: Trace) -> list[Any]:
-    """Give turns as a recording holds them: where they differ from the right trace."""
-    return [
-        [
-            list(names),
-            {key: seen for key, seen in trace.items() if right.get(key) != seen},
-            [key for key in right if key not in trace],
-        ]
-        for names, trace in turns
-    ]
-
-
-def turns_from(stored: list[Any], right: Trace) -> Turns:
-    """Read turns as a recording holds them."""
-    turns: Turns = []
-    for names, others, missing in stored:
-        trace = right | others
-        for key in missing:
-            del trace[key]
-        turns.append((tuple(names), trace))
-    return turns
 
 
 @dataclass(frozen=True)
@@ -194,16 +167,6 @@ class Known:
     def _diagnosis(self, names: tuple[str, ...], exact: bool) -> Diagnosis:
         message = "\n".join(self.messages[name] for name in names)
         return Diagnosis(" + ".join(names), message, exact, kind="turn")
-
-
-def pack(facts: Any) -> bytes:
-    """Put traces and messages into bytes; JSON is read many times faster than what tensors need."""
-    return gzip.compress(json.dumps(facts).encode(), 6, mtime=0)
-
-
-def load(path: Path) -> Any:
-    """Read from a file what `pack` gave."""
-    return json.loads(gzip.decompress(path.read_bytes()))
 
 
 @functools.cache

@@ -7,10 +7,13 @@ the gradients, the exception. Fingerprints are small, and nobody can read a solu
 from __future__ import annotations
 
 import functools
+import gzip
+import json
 import math
 import re
 import zlib
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +25,7 @@ from lab_grader.submission import Seen
 Fingerprint = list[Any]
 # The fingerprints of all calls that one solution received, by test and number of the call.
 Trace = dict[str, Fingerprint]
+Turns = list[tuple[tuple[str, ...], Trace]]
 
 _WAVES = (0.71, 1.93, 2.69)
 _ROOM = 30_000  # what the trace of one test holds at most
@@ -84,11 +88,20 @@ def _float(number: float) -> float:
         return math.copysign(math.inf, number)
 
 
-@functools.lru_cache(maxsize=256)
+_USUAL = 4096  # so many numbers at most have the results that tests ask for
+
+
 def _waves(count: int) -> list[Tensor]:
-    """Give the weights of so many numbers; tests use the same sizes over and over."""
+    """Give the weights of so many numbers."""
+    return _usual_waves(count) if count <= _USUAL else _new_waves(count)
+
+
+def _new_waves(count: int) -> list[Tensor]:
     place = torch.arange(1, count + 1, dtype=torch.float64)
     return [(place * wave).cos() for wave in _WAVES]
+
+
+_usual_waves = functools.lru_cache(maxsize=256)(_new_waves)
 
 
 def _hash(text: str) -> int:
@@ -144,3 +157,36 @@ class Watcher:
         # A call that leaves more than any known solution does is recognised by that.
         self.trace[f"{test}/{self._count[test]}"] = left if self._room >= 0 else ["too much"]
         self._count[test] += 1
+
+
+def store(turns: Turns, right: Trace) -> list[Any]:
+    """Give turns as a recording holds them: where they differ from the right trace."""
+    return [
+        [
+            list(names),
+            {key: seen for key, seen in trace.items() if right.get(key) != seen},
+            [key for key in right if key not in trace],
+        ]
+        for names, trace in turns
+    ]
+
+
+def turns_from(stored: list[Any], right: Trace) -> Turns:
+    """Read turns as a recording holds them."""
+    turns: Turns = []
+    for names, others, missing in stored:
+        trace = right | others
+        for key in missing:
+            del trace[key]
+        turns.append((tuple(names), trace))
+    return turns
+
+
+def pack(facts: Any) -> bytes:
+    """Put traces and messages into bytes; JSON is read many times faster than what tensors need."""
+    return gzip.compress(json.dumps(facts).encode(), 6, mtime=0)
+
+
+def load(path: Path) -> Any:
+    """Read from a file what `pack` gave."""
+    return json.loads(gzip.decompress(path.read_bytes()))

@@ -34,7 +34,7 @@ KINDS = ("tape", "turns")
 
 def record(exercise: Exercise) -> list[bytes]:
     """Run an exercise's tests on the reference, and its wrong turns on the tests."""
-    from lab_grader import diagnosis, tape
+    from lab_grader import fingerprints, tape
     from lab_grader.course import bank
     from lab_grader.runner import Bench, check, load_tests
 
@@ -47,8 +47,8 @@ def record(exercise: Exercise) -> list[bytes]:
                 f"the reference of {exercise.id} fails `{property.sentence}`: {property.message}"
             )
     known = bank.known(exercise.id)
-    turns = diagnosis.store(known.turns, known.right)
-    return [tape.pack(tapes), diagnosis.pack([known.right, turns, known.messages])]
+    turns = fingerprints.store(known.turns, known.right)
+    return [tape.pack(tapes), fingerprints.pack([known.right, turns, known.messages])]
 
 
 def recorded(exercise: Exercise) -> list[Path]:
@@ -66,7 +66,8 @@ def known(exercise: Exercise) -> Known:
 def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
     """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
     from lab_grader.course import bank
-    from lab_grader.diagnosis import Known, Turns, load, pack, store, turns_from
+    from lab_grader.diagnosis import Known
+    from lab_grader.fingerprints import Turns, load, pack, store, turns_from
 
     def kept(kind: str, make: Callable[[], Any]) -> Any:
         (path,) = _kept(folder, exercise, (f"{seed}-{kind}",), lambda: [pack(make())])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from learner import EXERCISES, REFERENCE, Learner, enter, in_fork
 
-from lab_grader import diagnosis, source, tape
+from lab_grader import fingerprints, source, tape
 from lab_grader.cli import main
 from lab_grader.course.release import release
 from lab_grader.errors import UserError
@@ -150,7 +150,7 @@ def test_recordings_are_data_and_small(everything: Path) -> None:
         f"{id}.{kind}" for id in catalogue() for kind in ("tape", "turns")
     )
     for path in recordings:  # JSON, or a codec that knows numbers, text, containers and tensors only
-        (tape if path.suffix == ".tape" else diagnosis).load(path)
+        (tape if path.suffix == ".tape" else fingerprints).load(path)
     assert sum(path.stat().st_size for path in recordings) < 12_000_000
 
 

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from lab_grader import runner
-from lab_grader.diagnosis import Known, Turns
+from lab_grader.diagnosis import Known
 from lab_grader.exercises import catalogue
-from lab_grader.fingerprints import Trace
+from lab_grader.fingerprints import Trace, Turns
 from lab_grader.runner import Bench, check, load_tests
 from lab_grader.submission import InProcess, import_block
 from lab_grader.tape import PUBLISHED_SEED
