@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab_grader import diagnosis, importing, writing
-from lab_grader.exercises import Exercise, catalogue, in_workspace
+from lab_grader.exercises import RECORDINGS, Exercise, catalogue, in_workspace
 from lab_grader.runner import Bench, Judge, Result, find_device
 from lab_grader.safely import check_safely
 from lab_grader.workspace import Workspace
@@ -15,7 +15,8 @@ from lab_grader.workspace import Workspace
 def known(exercise: Exercise) -> diagnosis.Known | None:
     """Find what is known of an exercise's wrong turns: the bank, or what was recorded of it."""
     if in_workspace():
-        return diagnosis.recorded(exercise.week).get(exercise.id)
+        path = RECORDINGS / f"{exercise.id}.turns"
+        return diagnosis.recorded(path) if path.exists() else None
     from lab_grader.course import record
 
     return record.known(exercise)

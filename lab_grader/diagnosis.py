@@ -10,11 +10,10 @@ import functools
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from lab_grader import tape as tapes
 from lab_grader.failures import MISFITS
-from lab_grader.fingerprints import Fingerprint, Trace, alike
+from lab_grader.fingerprints import Fingerprint, Trace, Turns, alike, load, turns_from
 
 # A pair must explain this much more than a single turn does: the simpler story is the likelier one.
 _MARGIN = 0.1
@@ -59,14 +58,8 @@ class Diagnosis:
     kind: str = "symptom"
 
 
-Turns = list[tuple[tuple[str, ...], Trace]]
 # Turns, each with the calls in which it does something else than the right solution.
 _Compared = list[tuple[tuple[str, ...], Trace, set[str]]]
-
-
-def turns_from(stored: list[Any]) -> Turns:
-    """Read turns as a recording holds them."""
-    return [(tuple(names), trace) for names, trace in stored]
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,13 @@ class Known:
         return self._first + [(names, trace, self._off(trace)) for names, trace in self.later()]
 
     def _off(self, trace: Trace) -> set[str]:
-        return {key for key, seen in trace.items() if not alike(seen, self.right.get(key))}
+        right = self.right
+        # A turn shares with the right trace what is the same.
+        return {
+            key
+            for key, seen in trace.items()
+            if seen is not right.get(key) and not alike(seen, right.get(key))
+        }
 
     def recognise(self, trace: Trace) -> Diagnosis | None:
         """Find the wrong turn, or the pair of them, that did what this trace shows.
@@ -171,12 +170,7 @@ class Known:
 
 
 @functools.cache
-def recorded(week: int) -> dict[str, Known]:
-    """Read what was recorded of a week's wrong turns, in a workspace that has no bank."""
-    path = tapes.RECORDINGS / f"week{week}.turns"
-    if not path.exists():
-        return {}
-    return {
-        id: Known(right, turns_from(turns), messages)
-        for id, (right, turns, messages) in tapes.load(path).items()
-    }
+def recorded(path: Path) -> Known:
+    """Read what was recorded of an exercise's wrong turns."""
+    right, turns, messages = load(path)
+    return Known(right, turns_from(turns, right), messages)

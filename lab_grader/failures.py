@@ -31,8 +31,16 @@ class Failure(AssertionError):
     """A property that does not hold; the message is for the learner."""
 
     symptom = "property"
-    picture: Picture | None = None
-    relation: str | None = None
+
+    @property
+    def relation(self) -> str | None:
+        """How wrong numbers relate to the right ones, where that is simple."""
+        return None
+
+    @property
+    def picture(self) -> Picture | None:
+        """Wrong numbers beside the right ones, where they are few."""
+        return None
 
 
 class WrongShape(Failure):

@@ -19,13 +19,11 @@ import torch
 from lab_grader import tape as tapes
 from lab_grader.diagnosis import Diagnosis, Known
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, catalogue
+from lab_grader.exercises import RECORDINGS, TESTS, Exercise, catalogue
 from lab_grader.failures import Failure, NotStarted, Picture
 from lab_grader.fingerprints import Trace, Watcher
 from lab_grader.submission import Backend, InProcess, Submission
 from lab_grader.tape import PUBLISHED_SEED, Draw, Tape, expectation
-
-TESTS = Path(__file__).parents[1] / "tests" / "exercises"
 
 
 @dataclass(frozen=True)
@@ -96,21 +94,34 @@ class Result:
         return [property for property in self.properties if not property.ok]
 
 
+class _Tests(dict[str, list[Test]]):
+    """The tests by exercise, in the order of their file, which is read when one is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, exercise: str) -> list[Test]:
+        week = exercise.split(".")[0]
+        for path in sorted(self._folder.glob(f"test_week{week}_*.py")):
+            spec = importlib.util.spec_from_file_location(f"lab_exercise_tests.{path.stem}", path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            for name, function in vars(module).items():
+                if name.startswith("test_") and hasattr(function, "exercise"):
+                    test = Test(function.exercise, function.guard, name, function)
+                    self.setdefault(test.exercise, []).append(test)
+        if exercise not in self:
+            raise KeyError(exercise)
+        return self[exercise]
+
+
 @functools.cache
 def load_tests(folder: Path = TESTS) -> dict[str, list[Test]]:
-    """Read all test files of a folder; tests are listed by exercise, in the order of the file."""
-    found: dict[str, list[Test]] = {}
-    for path in sorted(folder.glob("test_week*.py")):
-        spec = importlib.util.spec_from_file_location(f"lab_exercise_tests.{path.stem}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        for name, function in vars(module).items():
-            if name.startswith("test_") and hasattr(function, "exercise"):
-                test = Test(function.exercise, function.guard, name, function)
-                found.setdefault(test.exercise, []).append(test)
-    return found
+    """Give the tests of a folder by exercise."""
+    return _Tests(folder)
 
 
 def find_device(name: str = "cpu") -> torch.device:
@@ -128,9 +139,9 @@ def find_device(name: str = "cpu") -> torch.device:
 
 
 @functools.cache
-def recordings(week: int) -> dict[str, list[Any]] | None:
-    """Read what was recorded for a week, in a workspace that has no solutions."""
-    path = tapes.RECORDINGS / f"week{week}.tape"
+def recordings(exercise: str) -> dict[str, list[Any]] | None:
+    """Read what was recorded for an exercise, in a workspace that has no solutions."""
+    path = RECORDINGS / f"{exercise}.tape"
     return tapes.load(path) if path.exists() else None
 
 
@@ -148,8 +159,7 @@ class Bench:
     @contextlib.contextmanager
     def fixtures(self, test: Test, watcher: Watcher | None = None) -> Iterator[dict[str, Any]]:
         """Make everything that a test can ask for by the name of a parameter."""
-        week = int(test.exercise.split(".")[0])
-        recorded = self.replay or (recordings(week) if self.seed == PUBLISHED_SEED else None)
+        recorded = self.replay or (recordings(test.exercise) if self.seed == PUBLISHED_SEED else None)
         tape = Tape(recorded[test.name] if recorded else None)
         draw = Draw(tape, self.seed, test.name, self.device)
         if self.keep is not None:
@@ -188,16 +198,27 @@ def check(test: Test, bench: Bench) -> Property:
     except NotStarted as stub:
         return ended(False, str(stub), stub.symptom, stub.exercise)
     except Failure as failure:
-        symptom = "relation" if failure.relation else failure.symptom
-        return ended(
-            False, str(failure), symptom, picture=failure.picture, relation=failure.relation or ""
-        )
+        relation = failure.relation or ""
+        symptom = "relation" if relation else failure.symptom
+        return ended(False, str(failure), symptom, picture=failure.picture, relation=relation)
     except UserError:
         raise
     except Exception as error:
         # What came back is so different from what the test expects that it could not even look at it.
         return ended(False, f"what came back cannot be compared: {error}", "type")
     return ended(True)
+
+
+def trace(test: Test, bench: Bench) -> tuple[bool, Trace]:
+    """Run one test without a word about it: whether it holds, and what the calls did."""
+    watcher = Watcher()
+    try:
+        bench.run(test, watcher)
+    except UserError:
+        raise
+    except Exception:
+        return False, watcher.trace
+    return True, watcher.trace
 
 
 def check_in_turn(tests: list[Test], bench: Bench) -> Iterator[Property]:

@@ -6,6 +6,7 @@ A test is one property of one exercise, named as a sentence. It takes the fixtur
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -103,6 +104,8 @@ def agree(
         if sizes_exchanged(list(wanted.shape), tuple(actual.shape)):
             message += ": the last two axes are exchanged"
         raise WrongShape(message)
+    if actual.dtype == wanted.dtype and torch.equal(actual, wanted):
+        return
     a, w = actual.detach().cpu().double(), wanted.detach().cpu().double()
     relative, absolute = tolerance(actual.dtype if actual.is_floating_point() else torch.float32)
     allowed = (abs if abs is not None else absolute) + (rel if rel is not None else relative) * w.abs()
@@ -116,18 +119,38 @@ def agree(
             f"{what} is {_number(a[lost][0])} {place}".rstrip()
             + f", where {_number(w[lost][0])} is expected ({_count(lost)})"
         )
-    distance = (a - w).abs().nan_to_num(nan=math.inf).masked_fill(~off, -1.0)
-    worst = distance.flatten().argmax()
-    got, expected = a.flatten()[worst], w.flatten()[worst]
-    place = _place(worst, a.shape, axes)
-    failure = WrongValue(
-        f"{what} is {_number(got)} {place}".rstrip()
-        + f", expected {_number(expected)}"
-        + (f" ({_count(off)})" if off.numel() > 1 else "")
-    )
-    failure.relation = relation(a, w, axes)
-    failure.picture = _picture(a, w, worst, what, axes)
-    raise failure
+    raise _Different(a, w, off, what, axes)
+
+
+class _Different(WrongValue):
+    """Numbers that differ; where and how is found out only when somebody asks."""
+
+    def __init__(self, actual: Tensor, wanted: Tensor, off: Tensor, what: str, axes: str) -> None:
+        super().__init__()
+        self._actual, self._wanted, self._off = actual, wanted, off
+        self._what, self._axes = what, axes
+
+    @functools.cached_property
+    def _worst(self) -> Tensor:
+        distance = (self._actual - self._wanted).abs().nan_to_num(nan=math.inf)
+        return distance.masked_fill(~self._off, -1.0).flatten().argmax()
+
+    def __str__(self) -> str:
+        got, expected = self._actual.flatten()[self._worst], self._wanted.flatten()[self._worst]
+        place = _place(self._worst, self._actual.shape, self._axes)
+        return (
+            f"{self._what} is {_number(got)} {place}".rstrip()
+            + f", expected {_number(expected)}"
+            + (f" ({_count(self._off)})" if self._off.numel() > 1 else "")
+        )
+
+    @property
+    def relation(self) -> str | None:
+        return relation(self._actual, self._wanted, self._axes)
+
+    @property
+    def picture(self) -> Picture | None:
+        return _picture(self._actual, self._wanted, self._worst, self._what, self._axes)
 
 
 def _picture(actual: Tensor, wanted: Tensor, worst: Tensor, what: str, axes: str) -> Picture | None:

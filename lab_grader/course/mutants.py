@@ -11,8 +11,6 @@ import concurrent.futures
 import copy
 import functools
 import importlib
-import multiprocessing
-import os
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -213,8 +211,7 @@ def score(exercises: list[Exercise], done: Callable[[int], object] = lambda n: N
         mutants = mutants_of(exercise)
         tasks += [(exercise, mutants[i : i + _CHUNK]) for i in range(0, len(mutants), _CHUNK)]
     ended: dict[str, list[tuple[Mutant, str]]] = {exercise.id: [] for exercise in exercises}
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, record.one_thread) as pool:
+    with record.processes() as pool:
         waiting = {pool.submit(_outcomes, *task): task for task in tasks}
         for future in concurrent.futures.as_completed(waiting):
             exercise, mutants = waiting[future]

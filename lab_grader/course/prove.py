@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -53,8 +50,7 @@ def print_proofs(what: list[str], seed: int) -> int:
 
 def prove(exercises: list[Exercise], seed: int = PUBLISHED_SEED, pairs: bool = True) -> Iterator[Proof]:
     """Try every right and every wrong solution in the bank on its exercise's tests, on all cores."""
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, record.one_thread) as pool:
+    with record.processes() as pool:
         count = len(exercises)
         yield from pool.map(_prove, exercises, [seed] * count, [pairs] * count)
 

@@ -8,15 +8,16 @@ import fcntl
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lab_grader import tape
-from lab_grader.diagnosis import Known, Turns, turns_from
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, catalogue, package_folder
-from lab_grader.runner import TESTS, Bench, check, load_tests
+from lab_grader.exercises import TESTS, Exercise, catalogue, package_folder
+
+if TYPE_CHECKING:
+    from lab_grader.diagnosis import Known
 
 CACHE = Path(__file__).resolve().parents[2] / "_build" / "recordings"
 # What only shows results cannot change them: these may be edited without recording anew.
@@ -27,13 +28,15 @@ _SHOW = {
 
 _DIGITS = 16  # of a sum over all sources
 
-# The tapes of one exercise's tests, and what is known of its wrong turns.
-Recorded = tuple[dict[str, list[Any]], list[Any]]
+# What is released of an exercise: the tapes of its tests, and what is known of its wrong turns.
+KINDS = ("tape", "turns")
 
 
-def record(exercise: Exercise) -> Recorded:
+def record(exercise: Exercise) -> list[bytes]:
     """Run an exercise's tests on the reference, and its wrong turns on the tests."""
+    from lab_grader import fingerprints, tape
     from lab_grader.course import bank
+    from lab_grader.runner import Bench, check, load_tests
 
     tapes: dict[str, list[Any]] = {}
     bench = Bench(keep=tapes)
@@ -44,79 +47,98 @@ def record(exercise: Exercise) -> Recorded:
                 f"the reference of {exercise.id} fails `{property.sentence}`: {property.message}"
             )
     known = bank.known(exercise.id)
-    return tapes, [known.right, _stored(known.turns), known.messages]
+    turns = fingerprints.store(known.turns, known.right)
+    return [tape.pack(tapes), fingerprints.pack([known.right, turns, known.messages])]
 
 
-def recorded(exercise: Exercise) -> Recorded:
+def recorded(exercise: Exercise) -> list[Path]:
     """Record an exercise, unless that was done before and nothing it depends on has changed."""
-    tapes, known = _kept(CACHE, exercise, "", lambda: list(record(exercise)))
-    return tapes, known
+    return _kept(CACHE, exercise, KINDS, lambda: record(exercise))
 
 
 def known(exercise: Exercise) -> Known:
     """Tell what is known of an exercise's wrong turns on the published inputs."""
-    right, turns, messages = recorded(exercise)[1]
-    return Known(right, turns_from(turns), messages)
+    from lab_grader import diagnosis
+
+    return diagnosis.recorded(recorded(exercise)[1])
 
 
 def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
     """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
     from lab_grader.course import bank
+    from lab_grader.diagnosis import Known
+    from lab_grader.fingerprints import Turns, load, pack, store, turns_from
 
-    def turns(count: int) -> list[Any]:
-        return _stored(bank.turns(exercise.id, seed, count))
+    def kept(kind: str, make: Callable[[], Any]) -> Any:
+        (path,) = _kept(folder, exercise, (f"{seed}-{kind}",), lambda: [pack(make())])
+        return load(path)
 
-    right, messages, single = _kept(
-        folder, exercise, f"{seed}-1-", lambda: [*bank.reference(exercise.id, seed), turns(1)]
-    )
+    right, messages = kept("right", lambda: list(bank.reference(exercise.id, seed)))
+
+    def turns(count: int) -> Turns:
+        found = kept(str(count), lambda: store(bank.turns(exercise.id, seed, count), right))
+        return turns_from(found, right)
+
     # Pairs take as long as all single turns do, and few classes need them.
-    return Known(
-        right,
-        turns_from(single),
-        messages,
-        lambda: turns_from(_kept(folder, exercise, f"{seed}-2-", lambda: turns(2))),
-    )
+    return Known(right, turns(1), messages, lambda: turns(2))
 
 
-def _stored(turns: Turns) -> list[Any]:
-    """Give turns as a recording holds them."""
-    return [[list(names), trace] for names, trace in turns]
-
-
-def _kept(folder: Path, exercise: Exercise, kind: str, make: Callable[[], list[Any]]) -> list[Any]:
+def _kept(
+    folder: Path, exercise: Exercise, kinds: Sequence[str], make: Callable[[], list[bytes]]
+) -> list[Path]:
     """Make something once, and keep it as long as nothing it depends on has changed."""
-    path = folder / f"{exercise.id}-{kind}{_digest(exercise)}"
+    paths = _paths(folder, exercise, kinds)
     with _locked(folder / f"{exercise.id}.lock"):
-        if not path.exists():
-            for old in folder.glob(f"{exercise.id}-{kind}{'?' * _DIGITS}"):
-                old.unlink()
-            # Not with_suffix: of 3.1 and of 3.2 it would make the same file.
-            fresh = path.with_name(f"{path.name}.new")
-            tape.save({"recorded": make()}, fresh)
-            fresh.replace(path)
-    found: list[Any] = tape.load(path)["recorded"]
-    return found
+        if not all(path.exists() for path in paths):
+            for path, kind, content in zip(paths, kinds, make(), strict=True):
+                for old in folder.glob(f"{exercise.id}-{'?' * _DIGITS}.{kind}"):
+                    old.unlink()
+                # Not with_suffix: of 3.1 and of 3.2 it would make the same file.
+                fresh = path.with_name(f"{path.name}.new")
+                fresh.write_bytes(content)
+                fresh.replace(path)
+    return paths
 
 
-def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, Recorded]:
+def _paths(folder: Path, exercise: Exercise, kinds: Sequence[str]) -> list[Path]:
+    digest = _digest(exercise)
+    return [folder / f"{exercise.id}-{digest}.{kind}" for kind in kinds]
+
+
+def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, list[Path]]:
     """Record many exercises, on all cores."""
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, one_thread) as pool:
-        waiting = {exercise.id: pool.submit(_record_by_id, exercise.id) for exercise in exercises}
-        for _ in concurrent.futures.as_completed(waiting.values()):
-            done()
-        return {id: future.result() for id, future in waiting.items()}
+    paths = {exercise.id: _paths(CACHE, exercise, KINDS) for exercise in exercises}
+    missing = [id for id, files in paths.items() if not all(path.exists() for path in files)]
+    for _ in range(len(exercises) - len(missing)):
+        done()
+    if missing:
+        with processes() as pool:
+            # Later weeks are put together of more parts, and take longest.
+            waiting = [pool.submit(_record_by_id, id) for id in reversed(missing)]
+            for future in concurrent.futures.as_completed(waiting):
+                future.result()
+                done()
+    return paths
 
 
-def one_thread() -> None:
+def processes() -> concurrent.futures.ProcessPoolExecutor:
+    """Start processes on all cores; where torch can be forked, it and the bank are read once."""
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    bank = Path(__file__).parent / "bank"
+    weeks = [f"{__package__}.bank.{path.stem}" for path in sorted(bank.glob("week*.py"))]
+    context.set_forkserver_preload(weeks)
+    return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _one_thread)
+
+
+def _one_thread() -> None:
     """Keep a process of a pool from competing with the others."""
     import torch
 
     torch.set_num_threads(1)
 
 
-def _record_by_id(id: str) -> Recorded:
-    return recorded(catalogue()[id])
+def _record_by_id(id: str) -> None:
+    recorded(catalogue()[id])
 
 
 @contextlib.contextmanager

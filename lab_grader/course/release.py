@@ -14,11 +14,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from lab_grader import source, tape
-from lab_grader.course.record import record_all
+from lab_grader import source
+from lab_grader.course.record import KINDS, record_all
 from lab_grader.errors import UserError
-from lab_grader.exercises import Exercise, catalogue, package_folder, to_json
-from lab_grader.runner import TESTS
+from lab_grader.exercises import RECORDINGS, TESTS, Exercise, catalogue, package_folder, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 GRADER = Path(__file__).resolve().parents[1]
@@ -117,14 +116,11 @@ def write(
     for week in weeks:
         for path in TESTS.glob(f"test_week{week}_*.py"):
             shutil.copyfile(path, tests / path.name)
-    recorded = record_all(exercises, done)
-    for week in weeks:
-        own = [recorded[exercise.id] for exercise in exercises if exercise.week == week]
-        ids = [exercise.id for exercise in exercises if exercise.week == week]
-        recordings = folder / "lab_grader" / tape.RECORDINGS.name
-        tape.save({k: v for tapes, _ in own for k, v in tapes.items()}, recordings / f"week{week}.tape")
-        known = dict(zip(ids, (known for _, known in own), strict=True))
-        tape.save(known, recordings / f"week{week}.turns")
+    recordings = folder / "lab_grader" / RECORDINGS.name
+    recordings.mkdir()
+    for id, paths in record_all(exercises, done).items():
+        for path, kind in zip(paths, KINDS, strict=True):
+            shutil.copyfile(path, recordings / f"{id}.{kind}")
     _write_notebooks(folder / "notebooks", weeks)
     _write_requirements(folder / "requirements.txt")
     for name in ("README.md", "Makefile", "pyproject.toml"):

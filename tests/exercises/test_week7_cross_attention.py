@@ -34,10 +34,8 @@ def twins(draw, submitted, right, *sizes, dtype=torch.float32, tie=None, compare
     state = draw.state(theirs)
     if tie is not None:
         state[tie[0]] = state[tie[1]]
-    device = str(next(iter(state.values())).device)
     for module in (theirs, mine) if compared else (mine,):
         module.load_state_dict(state)
-        module.to(device)
     return mine, theirs
 
 

@@ -14,16 +14,17 @@ import inspect
 import itertools
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lab_grader.diagnosis import Known, Turns
+from lab_grader import runner
+from lab_grader.diagnosis import Known
 from lab_grader.exercises import catalogue
-from lab_grader.fingerprints import Trace
+from lab_grader.fingerprints import Trace, Turns
 from lab_grader.runner import Bench, check, load_tests
 from lab_grader.submission import InProcess, import_block
 from lab_grader.tape import PUBLISHED_SEED
@@ -54,16 +55,25 @@ class Space:
 
     def variant(self, *names: str) -> Any:
         """Build the block with these wrong turns taken."""
-        known = {turn.name for turn in self.turns}
+        return self.watched(names, set())
+
+    def watched(self, names: tuple[str, ...], asked: set[str]) -> Any:
+        """Build the block with these wrong turns taken; which turns its code asks for is noted."""
+        known = self._names
         assert known.issuperset(names), names
         if names and names[0] in self.wrong:
             return self.wrong[names[0]]
 
         def on(name: str) -> bool:
             assert name in known, f"{name} is not declared in the space of {self.exercise}"
+            asked.add(name)
             return name in names
 
         return self.build(on)
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(turn.name for turn in self.turns)
 
     def combinations(self) -> Iterator[tuple[str, ...]]:
         """List every wrong turn, then every pair of frequent ones that can be taken together."""
@@ -479,9 +489,59 @@ def tapes(exercise: str, seed: int) -> dict[str, list[Any]]:
 def trace(exercise: str, block: Any, seed: int = PUBLISHED_SEED) -> tuple[bool, Trace]:
     """Run an exercise's tests on a block: whether all hold, and what its calls did."""
     bench = Bench(lambda: backend(exercise, block), seed=seed, replay=tapes(exercise, seed))
-    results = [check(test, bench) for test in load_tests()[exercise]]
-    merged = {key: value for result in results for key, value in result.trace.items()}
-    return all(result.ok for result in results), merged
+    return _joined([runner.trace(test, bench) for test in load_tests()[exercise]])
+
+
+def _joined(runs: Iterable[tuple[bool, Trace]]) -> tuple[bool, Trace]:
+    holds = True
+    merged: Trace = {}
+    for passes, one in runs:
+        holds &= passes
+        merged |= one
+    return holds, merged
+
+
+class _Runs:
+    """Runs of an exercise's tests on the variants of a block.
+
+    What code does follows from the answers that it gets when it asks for wrong turns. So a turn that a
+    test's run never asked for changes nothing in it, and that run need not be repeated.
+    """
+
+    def __init__(self, exercise: str, seed: int) -> None:
+        self._space, self._exercise, self._seed = spaces()[exercise], exercise, seed
+        # By turns taken and by test: which turns were asked for, and how it ended.
+        self._done: dict[tuple[str, ...], dict[str, tuple[set[str], tuple[bool, Trace]]]] = {}
+
+    def of(self, names: tuple[str, ...]) -> tuple[bool, Trace]:
+        """Run all tests on the block with these wrong turns taken."""
+        asked: set[str] = set()
+        block = self._space.watched(names, asked)
+        if names and names[0] in self._space.wrong:
+            return trace(self._exercise, block, self._seed)
+        fewer = [tuple(other for other in names if other != name) for name in names]
+        for one in fewer:
+            if one not in self._done:
+                self.of(one)
+        built = set(asked)
+        tape = tapes(self._exercise, self._seed)
+        bench = Bench(lambda: backend(self._exercise, block), seed=self._seed, replay=tape)
+        done = self._done[names] = {}
+        for test in load_tests()[self._exercise]:
+            for name, one in zip(names, fewer, strict=True):
+                if name not in self._done[one][test.name][0]:
+                    done[test.name] = self._done[one][test.name]
+                    break
+            else:
+                asked.clear()
+                found = runner.trace(test, bench)
+                done[test.name] = built | asked, found
+        return _joined(found for _, found in done.values())
+
+
+@functools.cache
+def _runs(exercise: str, seed: int) -> _Runs:
+    return _Runs(exercise, seed)
 
 
 @functools.cache
@@ -500,10 +560,10 @@ def reference(exercise: str, seed: int) -> tuple[Trace, dict[str, str]]:
 
 def turns(exercise: str, seed: int, count: int) -> Turns:
     """Run wrong turns of an exercise, so many at a time, on the inputs of a seed."""
-    here, found = spaces()[exercise], []
+    here, runs, found = spaces()[exercise], _runs(exercise, seed), []
     for names in here.combinations():
         if len(names) == count:
-            passes, theirs = trace(exercise, here.variant(*names), seed)
+            passes, theirs = runs.of(names)
             if not passes:  # two wrong turns can cancel out
                 found.append((names, theirs))
     return found
