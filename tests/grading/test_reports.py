@@ -325,6 +325,12 @@ def test_a_page_that_fails_says_so_and_the_others_are_written(tmp_path: Path) ->
     book.close()
 
 
+def test_an_error_that_quotes_half_a_character_is_recorded(filled: Gradebook) -> None:
+    filled.trouble("student-01", "6.1", "ValueError: \udc80")
+    assert filled.troubles() == [("student-01", "6.1", r"ValueError: \udc80")]
+    reports.write(filled.folder, filled)
+
+
 def test_a_page_of_the_class_that_fails_says_so_and_the_students_have_theirs(tmp_path: Path) -> None:
     book = a_class(tmp_path, a_grade("student-01", "6.1", 2.0, status="unheard of", extra={}))
     assert {what for _, what, _ in book.troubles()} == {reports.FEEDBACK, reports.CLASS}
