@@ -98,6 +98,25 @@ def test_moodle_finds_a_user_and_a_grade_item_a_column(filled: Gradebook) -> Non
     assert ["student-02", "0.5", "2.0"] in students
 
 
+def test_names_are_those_of_the_system_that_gave_out_the_files(tmp_path: Path) -> None:
+    book = Gradebook(tmp_path / "grades")
+    numbers = {"one #11": "11", "two #12": "12", "two #13": "13"}
+    students = [
+        Submission(student, {}, f"{student[:3]}_{user}_99_x.py", user=user)
+        for student, user in numbers.items()
+    ]
+    book.receive(students, [])
+    for student in students:
+        book.enter(student, [(a_grade(student.student, "6.1", 2.0), "key")])
+    assert [row[:2] for row in exports.canvas(book)[2:]] == [
+        ["one", "11"],
+        ["two", "12"],
+        ["two", "13"],
+    ]
+    assert [row[0] for row in exports.moodle(book)[1:]] == ["one", "two #12", "two #13"]
+    book.close()
+
+
 @pytest.mark.parametrize("to", ["canvas", "moodle", "csv"])
 def test_no_exported_cell_is_a_formula(filled: Gradebook, to: str) -> None:
     cells = [cell for row in rows(exported(filled, to) / f"{to}.csv") for cell in row]

@@ -12,6 +12,7 @@ import re
 import secrets
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,21 +157,38 @@ def _items(book: Gradebook) -> tuple[list[str], list[float], list[list[Any]]]:
     return [titles[id] for id in exercises], [worth[id] for id in exercises], [row[:-1] for row in rows]
 
 
+def _name_alone(student: str, submissions: dict[str, dict[str, Any]]) -> str:
+    """Give a student's name as the system has it that gave them a number."""
+    return student.removesuffix(f" #{submissions[student]['user']}")
+
+
 def canvas(book: Gradebook) -> list[list[Any]]:
     """Lay out grades as Canvas imports them; a student's ID is known from the file Canvas gave out."""
     titles, worth, rows = _items(book)
-    submissions = book.submissions()
+    known = book.submissions()
     return [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
         ["    Points Possible", "", "", "", "", *worth],
-        *([name, canvas_id(submissions[name]["source"]), "", "", "", *own] for name, *own in rows),
+        *(
+            [_name_alone(one, known), canvas_id(known[one]["source"]), "", "", "", *own]
+            for one, *own in rows
+        ),
     ]
 
 
 def moodle(book: Gradebook) -> list[list[Any]]:
-    """Lay out grades for Moodle's import, which asks what each column stands for."""
+    """Lay out grades for Moodle's import, which asks what each column stands for.
+
+    Two of one name keep their numbers: it would give both the grades of one.
+    """
     titles, _, rows = _items(book)
-    return [["username", *titles], *rows]
+    known = book.submissions()
+    names = Counter(_name_alone(one, known) for one, *_ in rows)
+    named = ((_name_alone(one, known), one, own) for one, *own in rows)
+    return [
+        ["username", *titles],
+        *([name if names[name] == 1 else one, *own] for name, one, own in named),
+    ]
 
 
 _PER_STUDENT: dict[str, Callable[[Grades, list[str], str], dict[str, Any]]] = {

@@ -160,8 +160,9 @@ class Gradebook:
         `place` says what was being done ("reading student-07.zip", "3.2", "the feedback page"). The run
         goes on, and ends with exit code 3; what the student had is graded again by the next run.
         """
+        told = traceback.encode("utf-8", "backslashreplace").decode("utf-8")
         with self._base:
-            self._base.execute("insert into troubles values (?, ?, ?)", (student, place, traceback))
+            self._base.execute("insert into troubles values (?, ?, ?)", (student, place, told))
 
     def troubles(self) -> list[tuple[str, str, str]]:
         """Give the unexpected errors of the last run: student, place, traceback."""

@@ -119,7 +119,9 @@ def write(out: Path, book: Gradebook) -> None:
         facts["refusals"] = [
             (origin, reason)
             for origin, reason in book.refusals()
-            if not any(origin in one["detail"] for group in facts["attention"] for one in group["who"])
+            if not any(
+                origin in one["detail"] for group in facts["attention"] for one in group["lines"]
+            )
         ]
         facts["notes"] = [(s, note) for s, known in submissions.items() for note in known["notes"]]
         ids = [row["id"] for row in facts["exercises"] if not is_notebook(row["id"])]
@@ -165,14 +167,22 @@ def _page(student: str, exercise: str = "") -> str:
 
 
 def _attention(book: Gradebook) -> list[dict[str, Any]]:
-    """Group what an instructor should look at, each with what to do."""
-    groups: dict[str, list[dict[str, str]]] = {}
+    """Group what an instructor should look at, with what to do; those who are alike share a line."""
+    digests = book.digests()
+    groups: dict[str, dict[str, dict[str, Any]]] = {}
     for one in attention(book):
-        page = _page(one["student"]) if one["student"] else ""
-        groups.setdefault(one["kind"], []).append(one | {"page": page})
+        student, kind, detail = one["student"], one["kind"], one["detail"]
+        line, detail = (digests[student], "") if kind == "identical" else (student, detail)
+        own = groups.setdefault(kind, {}).setdefault(line, {"who": [], "detail": detail})
+        own["who"] += [{"name": student, "page": _page(student)}] if student else []
     return [
-        {"kind": kind, "heading": ATTENTION[kind][0], "advice": ATTENTION[kind][1], "who": who}
-        for kind, who in groups.items()
+        {
+            "heading": ATTENTION[kind][0],
+            "advice": ATTENTION[kind][1],
+            "count": sum(len(own["who"]) or 1 for own in lines.values()),
+            "lines": list(lines.values()),
+        }
+        for kind, lines in groups.items()
     ]
 
 
@@ -342,7 +352,7 @@ def _student_facts(
             | {
                 "title": title(id),
                 "kind": kind,
-                "units": "cells" if is_notebook(id) else "properties",
+                "notebook": is_notebook(id),
                 "headline": HEADLINES[grade["status"]],
                 "link": link(id, address) if address else "",
                 "reading": None if address or is_notebook(id) or kind == "right" else catalogue()[id],
@@ -393,8 +403,9 @@ def _hint(row: dict[str, Any]) -> str:
 
 def _said(grade: dict[str, Any]) -> list[str]:
     if grade["diagnosis"] is None:
-        # What could not be tried has no diagnosis, only a reason.
-        return [] if grade["status"] in _PLAIN else grade["feedback"].splitlines()[:20]
+        # What could not be tried has no diagnosis, only a reason; that of a notebook stands below.
+        told = grade["status"] in _PLAIN or is_notebook(grade["exercise"])
+        return [] if told else grade["feedback"].splitlines()[:20]
     said: list[str] = grade["diagnosis"]["message"].splitlines()
     if said and said[0].startswith("PermissionError"):
         said.append("While it is graded, code has no network, no other files and no other programs.")
