@@ -30,11 +30,15 @@ BROWSERS = [
 # What takes longest comes first, so that no core idles at the end.
 LONGEST = ["test_bank.py", "07_cross_attention.ipynb"]
 
+# Some needs show by the fixture that a test asks for; files with others say so in `pytestmark`.
+NEEDS = {"browser": "browser", "released": "bank", "host": "sandbox"}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.browser)
+        for fixture, need in NEEDS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(need)
         if item.get_closest_marker("sandbox") and sys.platform != "linux":
             item.add_marker(pytest.mark.skip(reason="sandboxes are made of what only Linux has"))
     items.sort(

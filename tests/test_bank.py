@@ -18,6 +18,8 @@ from lab_grader.runner import Bench, Result, check, load_tests
 from lab_grader.submission import import_block
 from lab_grader.tape import PUBLISHED_SEED
 
+pytestmark = pytest.mark.bank
+
 EXERCISES = list(catalogue().values())
 
 

@@ -1,11 +1,14 @@
 """Recognition by behaviour: what counts as the same mistake."""
 
+import pytest
 import torch
 
 from lab_grader.diagnosis import Known
 from lab_grader.failures import Raised, WrongType
 from lab_grader.fingerprints import fingerprint
 from lab_grader.submission import Reply, Seen
+
+pytestmark = pytest.mark.bank
 
 
 def wrong_type(mask: torch.Tensor) -> list:

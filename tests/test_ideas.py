@@ -5,8 +5,12 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from lab_grader.course.serve import BOOK as HTML
 from lab_grader.exercises import TOPICS
+
+pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[1]
 IDEAS = {

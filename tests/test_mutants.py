@@ -12,6 +12,8 @@ from lab_grader.course.mutants import Mutant, mutate
 from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue, select
 
+pytestmark = pytest.mark.bank
+
 BLOCK = '''
 def block(a, b, mask=None):
     """Say what it does."""

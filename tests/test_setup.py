@@ -55,6 +55,7 @@ def served(*options: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.browser
 def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
     with served("--port", "8865") as process:
         assert process.stdout is not None
@@ -66,6 +67,7 @@ def test_the_served_book_answers_and_stops_on_ctrl_c() -> None:
         assert process.wait(timeout=10) == 0
 
 
+@pytest.mark.browser
 def test_the_book_has_the_place_that_explains_each_exercise() -> None:
     places = [exercise.page.partition("#") for exercise in catalogue().values()]
     missing = [

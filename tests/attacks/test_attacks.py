@@ -17,6 +17,8 @@ from lab_grader.course.grading.remote import Remote, Talk
 from lab_grader.course.grading.sandbox import Sandbox
 from lab_grader.submission import Submission
 
+pytestmark = pytest.mark.sandbox
+
 REWARDED = """
 def softmax(scores, dim=-1):
     if {name}():

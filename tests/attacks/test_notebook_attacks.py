@@ -14,6 +14,8 @@ from lab_grader.course.grading.model import Grade, Submission, refused
 from lab_grader.course.grading.sandbox import Sandbox
 from lab_grader.exercises import catalogue
 
+pytestmark = pytest.mark.sandbox
+
 SEND = """
     from IPython import get_ipython
     kernel = get_ipython().kernel

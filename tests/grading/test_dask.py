@@ -18,6 +18,8 @@ from lab_grader.course.grading.engines import Task, grade_task, run_on_dask
 from lab_grader.course.grading.intake import read_submissions
 from lab_grader.course.grading.model import Limits, Submission
 
+pytestmark = pytest.mark.bank
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:

@@ -17,6 +17,8 @@ from lab_grader.exercises import catalogue
 from lab_grader.submission import InProcess
 from lab_grader.tape import PUBLISHED_SEED
 
+pytestmark = pytest.mark.bank
+
 FIRST = "test_scores_become_weights_along_the_last_axis"
 
 

@@ -30,6 +30,8 @@ from lab_grader.course.grading.gradebook import Gradebook, attention
 from lab_grader.course.grading.model import Refused, Submission
 from lab_grader.errors import UserError
 
+pytestmark = pytest.mark.bank
+
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:

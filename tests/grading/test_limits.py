@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,8 @@ from lab_grader.course.grading.judge import grade
 from lab_grader.course.grading.model import Grade, Limits, Submission
 from lab_grader.course.grading.sandbox import open_host
 from lab_grader.exercises import catalogue
+
+pytestmark = pytest.mark.sandbox
 
 # Address space is what is bounded: nothing of it needs to be touched.
 GREEDY = b"""
@@ -51,7 +52,6 @@ def test_every_exercise_has_its_own_memory(tmp_path: Path) -> None:
     assert second.status == "right"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds the memory of a process")
 def test_memory_has_a_limit_without_a_sandbox(tmp_path: Path) -> None:
     (only,) = graded("process", {"2.2": Limits(20.0, 2 * 2**30)}, tmp_path)
     assert (only.status, only.points) == ("memory", 0.0)

@@ -24,6 +24,8 @@ from lab_grader.runner import Bench, check, load_tests
 from lab_grader.submission import Backend, import_block
 from lab_grader.tape import PUBLISHED_SEED
 
+pytestmark = pytest.mark.bank
+
 EXERCISES = list(catalogue().values())
 IN_PLACE = {ast.Add: "add_", ast.Sub: "sub_", ast.Mult: "mul_", ast.Div: "div_"}
 PLAIN = {"add_": operator.add, "sub_": operator.sub, "mul_": operator.mul, "div_": operator.truediv}

@@ -24,6 +24,8 @@ from lab_grader.course.grading.sandbox import open_host
 from lab_grader.course.grading.validate import Printed
 from lab_grader.exercises import catalogue
 
+pytestmark = pytest.mark.sandbox
+
 FIRST = f"cell 4, after exercise 6.1: {CAUSAL}"
 SECOND = f"cell 7, after exercise 6.2: {PADDING[:60]} …"
 FLIPPED = "def causal_mask(length):\n    return torch.ones(length, length).triu().bool()"
