@@ -153,7 +153,7 @@ def week_of(notebook: Path) -> int:
 
 def main() -> int:
     """Run what is asked for; print a table of what differed."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)  # in a log, too, rows stay readable
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     asked = ask(notebooks)
     missing = unsupported()
