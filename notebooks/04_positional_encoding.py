@@ -76,7 +76,7 @@ my_prediction = None  # such as ("smaller", "same")
 # %%
 products = table @ table.mT
 for first, second in [(10, 15), (30, 35), (10, 5), (10, 40)]:
-    print(f"{first} · {second}: {products[first, second].item():.2f}")
+    print(f"{first} · {second}: {products[first, second].item():.1f}")
 
 
 def against(product):
