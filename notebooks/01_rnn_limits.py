@@ -31,6 +31,12 @@ def compare(predicted, measured):
         print(f"you predicted {predicted}; measured: {measured}")
 
 
+def told(share):
+    """Tell a share by the next mark above it: the digits belong to the draw, the mark does not."""
+    marks = {1e-6: "a millionth", 1e-3: "a thousandth", 0.1: "a tenth", 0.5: "half", 0.9: "nine tenths"}
+    return next((f"less than {word}" for mark, word in marks.items() if share < mark), "nearly all")
+
+
 # %% [markdown]
 # ## 1.1 One-hot vectors
 #
@@ -162,7 +168,7 @@ def rnn_forward(
 # %% [markdown]
 # **Predict, run, explain.** Two sentences of 40 words differ in the first word only. After that word
 # their states differ by some distance; call it 1. What is left of it after the 40th word? The matrix
-# `w_h` keeps 0.9 of the length of every vector.
+# `w_h` keeps 0.9 of the length of every vector. A hundred such pairs are read, and the median counts.
 
 # %%
 my_prediction = None  # a number between 0 and 1
@@ -172,15 +178,16 @@ torch.manual_seed(2)
 d = 16
 turn = torch.linalg.qr(torch.randn(d, d))[0]  # keeps every length, so a factor sets its radius
 w_x, bias, start = 0.5 * torch.randn(d, d), torch.zeros(d), torch.zeros(d)
-first = torch.randn(40, d)
+first = torch.randn(100, 40, d)
 second = first.clone()
-second[0] = torch.randn(d)
-states, _ = rnn.rnn_forward(torch.stack([first, second]), start.expand(2, d), w_x, 0.9 * turn, bias)
+second[:, 0] = torch.randn(100, d)
+pairs = torch.stack([first, second])
+states, _ = rnn.rnn_forward(pairs, start.expand(2, 100, d), w_x, 0.9 * turn, bias)
 apart = (states[0] - states[1]).norm(dim=-1)
-left = apart / apart[0]
-for step in [1, 2, 5, 10, 20]:
-    print(f"after word {step:2}: {left[step - 1].item():.4f}")
-compare(my_prediction, "less than a millionth" if left[-1] < 1e-6 else f"{left[-1].item():.6f}")
+left = (apart / apart[:, :1]).median(dim=0).values
+for step in [1, 3, 5, 12, 20]:
+    print(f"after word {step:2}: {told(left[step - 1])}")
+compare(my_prediction, told(left[-1]))
 
 
 # %% [markdown]
@@ -208,6 +215,8 @@ def seconds(run):
     return min(times)
 
 
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # the time in which threads wait for each other would count as work
 lengths = [4, 16, 64, 256, 1024]
 wide, zeros = torch.randn(64, 64) / 8, torch.zeros(64)
 loop, product = [], []
@@ -215,6 +224,7 @@ for length in lengths:
     xs = torch.randn(length, 64)
     loop.append(seconds(lambda xs=xs: rnn.rnn_forward(xs, zeros, wide, wide, zeros)) / length)
     product.append(seconds(lambda xs=xs: torch.tanh(xs @ wide + zeros)) / length)
+torch.set_num_threads(threads)
 figure, axes = plt.subplots()
 axes.loglog(lengths, [1e6 * t for t in loop], "o-", label="your loop")
 axes.loglog(lengths, [1e6 * t for t in product], "o-", label="one product")
@@ -264,12 +274,12 @@ my_prediction = None  # three numbers, such as (0.1, 1, 10)
 
 # %%
 def influence(radius, size, seq=30):
-    """Give the gradient norm for each of seq words, the nearest last, as a share of the last one's."""
+    """Give each word's gradient norm as a share of the last word's: the median of ten sentences."""
     torch.manual_seed(3)
-    xs = (size * torch.randn(seq, d)).requires_grad_()
-    states, _ = rnn.rnn_forward(xs, start, w_x, radius * turn, bias)
+    xs = (size * torch.randn(10, seq, d)).requires_grad_()
+    states, _ = rnn.rnn_forward(xs, start.expand(10, d), w_x, radius * turn, bias)
     norms = rnn.gradient_by_distance(states, xs)
-    return norms / norms[-1]
+    return (norms / norms[:, -1:]).median(dim=0).values
 
 
 ratios = [influence(radius, 1e-6)[0].item() for radius in (0.7, 1.0, 1.3)]
@@ -292,7 +302,7 @@ _ = axes.legend()
 # %%
 print("size of the words   what is left of the first word at radius 1.0")
 for size in [1e-6, 0.1, 0.3, 1.0]:
-    print(f"{size:17.1g}   {influence(1.0, size)[0].item():.1g}")
+    print(f"{size:17.1g}   {told(influence(1.0, size)[0])}")
 
 # %% [markdown]
 # Turn both knobs. Is there any setting that keeps the first word at words of size 1? (The control needs
@@ -360,14 +370,14 @@ for name, result in [("one factor", clipped), ("each tensor alone", alone)]:
 #
 # Everything you built, in one experiment. A network reads a sentence of random words and then says all
 # of its words, the last one first. The only thing that it may look at while speaking is its last state.
-# Four different words, 64 numbers in the state, sentences of 1 to 40 words.
+# Four different words, 64 numbers in the state, sentences of 1 to 20 words.
 #
 # Three networks take part: one made of your blocks, an LSTM, and, as a look ahead, attention: it keeps
 # no state but all word vectors, each with a vector for its place, and looks at the one that it needs.
 
 
 # %%
-WORDS, WIDTH, LONGEST = 4, 64, 40
+WORDS, WIDTH, LONGEST = 4, 64, 20
 
 
 class Reciter(nn.Module):
@@ -407,7 +417,7 @@ def train(kind, steps):
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(0)
     model = Reciter(kind)
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(steps):
         n = int(torch.randint(1, LONGEST + 1, (), generator=draw))
         tokens = torch.randint(WORDS, (64, n), generator=draw)
@@ -430,7 +440,7 @@ def recall(model, n):
 
 
 # %% [markdown]
-# **Predict, run, explain.** The first word of 30: in how many of 100 sentences will each network name
+# **Predict, run, explain.** The first word of 15: in how many of 100 sentences will each network name
 # it? Guessing gives 25.
 
 # %%
@@ -439,28 +449,28 @@ my_prediction = None  # three numbers: your network, LSTM, attention
 # %%
 # NBVAL_IGNORE_OUTPUT
 # Trained numbers differ a little between machines; the next cell asserts what must hold.
-recited = [1, 5, 10, 15, 20, 25, 30, 35]
-models = {kind: train(kind, 800) for kind in ("your network", "LSTM", "attention")}
+recited = [1, 3, 5, 7, 9, 11, 13, 15]
+models = {kind: train(kind, 400) for kind in ("your network", "LSTM", "attention")}
 first_word = {kind: [recall(model, n)[0].item() for n in recited] for kind, model in models.items()}
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3), sharey=True)
 for kind, curve in first_word.items():
     left.plot(recited, curve, "o-", markersize=4)
-    right.plot(range(1, 31), recall(models[kind], 30), label=kind)
+    right.plot(range(1, 16), recall(models[kind], 15), label=kind)
 left.set(xlabel="words in the sentence", ylabel="recall", title="the first word")
-right.set(xlabel="place of the word", title="every word of thirty", ylim=(0, 1.05))
+right.set(xlabel="place of the word", title="every word of fifteen", ylim=(0, 1.05))
 _ = right.legend(loc="lower right")
 
 # %%
-short, long = ({kind: curve[recited.index(n)] for kind, curve in first_word.items()} for n in (5, 30))
-assert min(short.values()) > 0.95, "all three were expected to know the first of 5 words"
-assert long["your network"] < 0.4, "the recurrent network was expected to guess at 30 words"
-assert long["your network"] < long["LSTM"] + 0.05 < long["attention"], "another order was expected"
-assert first_word["attention"][-1] > 0.95, "attention was expected to know the first of 35 words"
+short, long = ({kind: curve[recited.index(n)] for kind, curve in first_word.items()} for n in (5, 15))
+assert min(short.values()) > 0.9, "all three were expected to know the first of 5 words"
+assert long["your network"] < 0.35, "the recurrent network was expected to guess at 15 words"
+assert 0.35 < long["LSTM"] < 0.8, "the LSTM was expected to be right sometimes at 15 words"
+assert long["attention"] > 0.95, "attention was expected to know the first of 15 words"
 print("The first word of  5: all three know it.")
-print("The first word of 30: your network guesses,")
+print("The first word of 15: your network guesses,")
 print("                      the LSTM is often wrong, attention knows it.")
 if my_prediction is not None:
-    print("you predicted", my_prediction, "for 30 words")
+    print("you predicted", my_prediction, "for 15 words")
 
 # %% [markdown]
 # What is the right plot's most surprising place? The recurrent network and the LSTM know the end of the

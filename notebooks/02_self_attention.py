@@ -324,12 +324,12 @@ class LookUp(nn.Module):
 
 
 def train(learned):
-    """Train for 300 steps; give the model, and its share of right answers at every tenth."""
+    """Train for 500 steps; give the model, and its share of right answers at every twentieth."""
     torch.manual_seed(0)
     model, draw, curve = LookUp(learned), torch.Generator().manual_seed(0), []
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
-    for step in range(301):
-        if step % 10 == 0:
+    for step in range(501):
+        if step % 20 == 0:
             with torch.no_grad():
                 curve.append((model(test).argmax(-1) == wanted).float().mean().item())
         x, content = questions(64, draw)
@@ -342,7 +342,7 @@ def train(learned):
 test, wanted = questions(2000, torch.Generator().manual_seed(1))
 
 # %% [markdown]
-# **Predict, run, explain.** How often is each right after 300 steps of training, with and without
+# **Predict, run, explain.** How often is each right after 500 steps of training, with and without
 # learned views? Guessing gives 0.25.
 
 # %%
@@ -354,7 +354,7 @@ my_prediction = None  # two shares: (with learned views, without)
 trained = {learned: train(learned) for learned in (True, False)}
 figure, axes = plt.subplots()
 for learned, (_, curve) in trained.items():
-    axes.plot(range(0, 301, 10), curve, label="query, key, value" if learned else "no parameters")
+    axes.plot(range(0, 501, 20), curve, label="query, key, value" if learned else "no parameters")
 axes.set(xlabel="training steps", ylabel="right answers", ylim=(0, 1.05))
 _ = axes.legend()
 
@@ -372,12 +372,13 @@ for learned, (model, _) in trained.items():
     with torch.no_grad():
         weights = model.weights_and_values(test)[0][:, -1]
     holds = (test[:, :8, :8] * test[:, 8:, :8]).sum(-1).bool()
-    share = weights[:, :8][holds].mean().item()
+    on_right = weights[:, :8][holds]
     if learned:
-        assert share > 0.6, f"the right entry was expected to get most of the weight, not {share:.2f}"
-        print("learned views: the right entry gets most of the weight")
+        often = (on_right > 0.5).float().mean().item()
+        assert often > 0.9, f"most of the weight was expected on the right entry, not in {often:.0%}"
+        print("learned views: the right entry gets most of the weight, in 9 of 10 sentences or more")
     else:
-        print(f"no parameters: the right entry gets {share:.2f} of the weight")
+        print(f"no parameters: the right entry gets {on_right.mean().item():.2f} of the weight")
 
 # %% [markdown]
 # ## The price
@@ -403,9 +404,12 @@ def seconds(x):
     return min(times)
 
 
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # the time in which threads wait for each other would count as work
 sizes = [64, 128, 256, 512, 1024]
 by_length = [seconds(torch.ones(n, 256)) for n in sizes]
 by_width = [seconds(torch.ones(256, d)) for d in sizes]
+torch.set_num_threads(threads)
 figure, axes = plt.subplots()
 axes.loglog(sizes, [1e3 * t for t in by_length], "o-", label="n words of width 256")
 axes.loglog(sizes, [1e3 * t for t in by_width], "o-", label="256 words of width d")

@@ -67,7 +67,7 @@ my_prediction = None  # three numbers: the variance at 64, at 512, the divisor a
 # %%
 sizes = [4, 16, 64, 256, 512]
 variance = {
-    d: attention.dot_product_variance(d, 20_000, torch.Generator().manual_seed(d)) for d in sizes
+    d: attention.dot_product_variance(d, 30_000, torch.Generator().manual_seed(d)) for d in sizes
 }
 for d in sizes:
     print(f"d = {d:3}: variance / d = {variance[d] / d:.1f}")
@@ -121,7 +121,7 @@ my_prediction = None  # a number between 0.1 and 1
 
 
 # %%
-def weights_of(d, root, queries=400, keys=10):
+def weights_of(d, root, queries=4000, keys=10):
     """Give the weights of random queries over random keys, with or without the root of d."""
     torch.manual_seed(d)
     q, k = torch.randn(queries, 1, d), torch.randn(queries, keys, d)
@@ -143,13 +143,14 @@ def slope(weights):
 
 print("       largest weight    entropy in bits    size of the Jacobian")
 print("  d    root   no root    root   no root      root   no root")
-for d in sizes:
+for d in (4, 16, 256):
     pair = [weights_of(d, root=True), weights_of(d, root=False)]
-    largest = "   ".join(f"{w.amax(-1).mean().item():7.2f}" for w in pair)
-    bits = "   ".join(f"{entropy(w):7.2f}" for w in pair)
-    slopes = "   ".join(f"{slope(w).item():7.2f}" for w in pair)
+    largest = "   ".join(f"{w.amax(-1).mean().item():7.1f}" for w in pair)
+    bits = "   ".join(f"{entropy(w):7.0f}" for w in pair)
+    slopes = "   ".join(f"{slope(w).item():7.1f}" for w in pair)
     print(f"{d:3} {largest} {bits}   {slopes}")
-compare(my_prediction, f"{weights_of(512, root=False).amax(-1).mean().item():.2f}")
+without = weights_of(512, root=False).amax(-1).mean()
+compare(my_prediction, "above 0.9" if without > 0.9 else "at most 0.9")
 
 # %% [markdown]
 # Without the root the softmax has made up its mind before any training, and hardly any gradient comes
@@ -159,7 +160,7 @@ compare(my_prediction, f"{weights_of(512, root=False).amax(-1).mean().item():.2f
 # NBVAL_IGNORE_OUTPUT
 # A control is drawn by the browser; its ids differ in every run.
 bars = {
-    d: (weights_of(d, root=True)[0], weights_of(d, root=False)[0]) for d in (1, 4, 16, 64, 256, 1024)
+    d: [weights_of(d, root, queries=1)[0] for root in (True, False)] for d in (1, 4, 16, 64, 256, 1024)
 }
 
 
@@ -182,25 +183,25 @@ _ = ipywidgets.interact(draw, d_head=ipywidgets.SelectionSlider(options=list(bar
 
 # %%
 print("keys   most bits there are   by the root of d_k   by the root of the keys")
-for keys in (4, 16, 64, 256):
+for keys in (4, 64, 1024):
     torch.manual_seed(keys)
-    q, k = torch.randn(300, 1, 16), torch.randn(300, keys, 16)
+    q, k = torch.randn(400, 1, 64), torch.randn(400, keys, 64)
     by_width = attention.scaled_dot_product_attention(q, k, k)[1].squeeze(-2)
     # Takes the root of d_k back out, and divides by the other root.
-    by_length = attention.scaled_dot_product_attention(q * (16 / keys) ** 0.5, k, k)[1].squeeze(-2)
+    by_length = attention.scaled_dot_product_attention(q * (64 / keys) ** 0.5, k, k)[1].squeeze(-2)
     most = torch.tensor(float(keys)).log2().item()
-    print(f"{keys:4}   {most:19.1f}   {entropy(by_width):18.1f}   {entropy(by_length):23.1f}")
+    print(f"{keys:4}   {most:19.0f}   {entropy(by_width):18.0f}   {entropy(by_length):23.0f}")
 
 # %% [markdown]
-# By the right root the weights stay about as far below the most there is, however long the sentence.
-# By the wrong one they are too sharp in short sentences and nearly equal in long ones.
+# By the right root the weights stay within a bit of the most there is, however long the sentence. By
+# the wrong one they are too sharp in short sentences and nearly equal in long ones.
 #
 # ### Does the root matter for training?
 #
 # The task: 16 pairs of words are shown, then one word of a pair; the answer is its partner. One head
 # of width 128 learns it. The two runs have the same start, the same data and the same learning rate.
 #
-# **Predict, run, explain.** Guessing among 64 words has a loss of 4.2. What is the loss after 200
+# **Predict, run, explain.** Guessing among 64 words has a loss of 4.2. What is the loss after 100
 # steps, with the root and without?
 
 # %%
@@ -208,7 +209,7 @@ my_prediction = None  # such as (1.0, 2.0)
 
 
 # %%
-def recall(root, d=128, words=64, pairs=16, batch=32, steps=200):
+def recall(root, d=128, words=64, pairs=16, batch=32, steps=100):
     """Train one head to find a word's partner, and give the losses."""
     torch.manual_seed(0)
     first, second = torch.randn(2, words, d)
@@ -258,8 +259,7 @@ _ = axes.legend()
 # And the mask, with a query that may look at nothing:
 
 # %%
-torch.manual_seed(5)
-q, k, v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 2)
+q, k, v = torch.zeros(3, 4), torch.zeros(5, 4), torch.ones(5, 2)  # all alike: only the mask decides
 mask = torch.tensor([[True] * 5, [True, True, False, False, False], [False] * 5])
 output, weights = attention.scaled_dot_product_attention(q, k, v, mask)
 for row, allowed in zip(weights, mask, strict=True):
@@ -442,7 +442,7 @@ def sentences(count, listed):
     return torch.cat([words, functional.one_hot(roles, 3)], dim=-1), wanted
 
 
-def train_roles(n_heads, listed, steps=700):
+def train_roles(n_heads, listed, steps=400):
     """Train a model to repeat both words, or to name them where they come from a list."""
     torch.manual_seed(0)
     model = TwoRoles(n_heads)
@@ -469,7 +469,7 @@ for n_heads in (1, 2):
     given_back[n_heads] = 1 - functional.mse_loss(said, wanted).item()
 # Trained numbers differ a little from machine to machine, so they are told against fixed marks.
 told = [
-    f"{n_heads} {'above 95%' if x > 0.95 else 'between 45% and 65%' if 0.45 < x < 0.65 else 'else'}"
+    f"{n_heads} {'above 95%' if x > 0.95 else 'between 40% and 60%' if 0.4 < x < 0.6 else 'else'}"
     for n_heads, x in given_back.items()
 ]
 compare(my_prediction, ", ".join(told))
@@ -531,7 +531,7 @@ with torch.no_grad():
         linear.bias.copy_(linear.bias[columns])
     twin.attention.w_o.weight.copy_(twin.attention.w_o.weight[:, columns])
     before, after = model(words), twin(words)
-print("same answers:", torch.allclose(before[0], after[0], atol=1e-4))
+print("same answers:", torch.allclose(before[0], after[0], atol=1e-3))
 print("same weights in head 0:", torch.allclose(before[1][:, 0], after[1][:, 0], atol=1e-2))
 
 # %% [markdown]
@@ -558,6 +558,8 @@ compare(my_prediction, counts[8] / counts[1])
 # %%
 # NBVAL_IGNORE_OUTPUT
 # Times depend on the machine.
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # the time in which threads wait for each other would count as work
 x = torch.randn(1, 128, 512)
 fastest = {}
 for heads in (1, 8, 64):
@@ -565,12 +567,13 @@ for heads in (1, 8, 64):
     times = []
     with torch.no_grad():
         for _ in range(20):
-            start = time.perf_counter()
+            start = time.process_time()
             _, weights = block(x, x, x)
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
     fastest[heads] = min(times)
     ratio = fastest[heads] / fastest[1]
     print(f"{heads:2} heads: {ratio:.1f} times the time of one, {weights.numel():,} weights to keep")
+torch.set_num_threads(threads)
 
 # %% [markdown]
 # ## What you have seen

@@ -76,7 +76,7 @@ my_prediction = None  # such as ("smaller", "same")
 # %%
 products = table @ table.mT
 for first, second in [(10, 15), (30, 35), (10, 5), (10, 40)]:
-    print(f"{first} · {second}: {products[first, second].item():.2f}")
+    print(f"{first} · {second}: {products[first, second].item():.1f}")
 
 
 def against(product):
@@ -216,7 +216,7 @@ def dog_apart(x):
 without = dog_apart(sentences * d_model**0.5)
 given = dog_apart(positional.add_positions(sentences, places))
 print(f"without positions: {without:.2f}")
-print(f"with positions:    {given:.2f}")
+print(f"with positions:    {'more than 1' if given > 1 else f'{given:.2f}'}")
 compare(
     my_prediction, ("zero" if without < 1e-4 else "not zero", "zero" if given < 1e-4 else "not zero")
 )
@@ -231,7 +231,7 @@ compare(
 # Six words. A and B are always among them, and the question is which of the two came first. The model
 # is an embedding, your attention of four heads, a mean over the words, and a linear layer.
 #
-# **Predict, run, explain.** After 400 steps of training, how many answers are right without positions?
+# **Predict, run, explain.** After 250 steps of training, how many answers are right without positions?
 # With them?
 
 # %%
@@ -279,12 +279,12 @@ def six_words(count):
     return words, ((words == 0).int().argmax(-1) < (words == 1).int().argmax(-1)).long()
 
 
-def train_order(places, steps=400):
-    """Train a model to say which came first; give its accuracy on new words every 10 steps."""
+def train_order(places, steps=250):
+    """Train a model to say which came first; give its accuracy on new words every 25 steps."""
     torch.manual_seed(0)
     model = Reader(places, results=2)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    held_out, first = six_words(1000)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    held_out, first = six_words(4000)
     shares = []
     for step in range(steps):
         words, answer = six_words(64)
@@ -292,7 +292,7 @@ def train_order(places, steps=400):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 10 == 9:
+        if step % 25 == 24:
             with torch.no_grad():
                 said = model(held_out).mean(dim=1).argmax(-1)
             shares.append((said == first).float().mean().item())
@@ -314,7 +314,7 @@ compare(my_prediction, {name: told(curve[-1]) for name, curve in curves.items()}
 drawn = curves.items()
 figure, axes = plt.subplots()
 for name, curve in drawn:
-    axes.plot(range(10, 401, 10), curve, label=name)
+    axes.plot(range(25, 251, 25), curve, label=name)
 axes.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
 axes.set(xlabel="training step", ylabel="right answers", ylim=(0.3, 1.03))
 _ = axes.legend()
@@ -342,8 +342,7 @@ def rotate(
 
 
 # %%
-torch.manual_seed(6)
-query, key = torch.randn(2, 1, 64)
+query, key = torch.linspace(1, 2, 64)[None], torch.linspace(2, -1, 64)[None]
 
 
 def score(query_place, key_place):
@@ -403,8 +402,8 @@ for head in range(4):
 # Then come places up to 100. The first task asks for the word three places back, the second for the
 # latest of four words that are names.
 #
-# **Predict, run, explain.** Which kind still works at places 80 to 100, for each task? More than one
-# may be right, or none.
+# **Predict, run, explain.** Which kind still works (four answers of five are right) at places 80 to
+# 100, for each task? More than one may be right, or none.
 
 # %%
 my_prediction = None  # such as (["waves", "RoPE"], ["ALiBi"])
@@ -422,13 +421,13 @@ def latest_name(words):
     return torch.where(place >= 0, words.gather(1, place.clamp(min=0)), -1)
 
 
-def train_lengths(places, task, steps=500, trained=20):
+def train_lengths(places, task, steps=300, trained=20):
     """Train on sequences of 20 words; give the accuracy at each of 100 places."""
     torch.manual_seed(0)
     model = Reader(places, results=20)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(steps):
-        words = torch.randint(20, (48, trained))
+        words = torch.randint(20, (32, trained))
         logits = model(words, torch.ones(trained, trained, dtype=torch.bool).tril())
         loss = functional.cross_entropy(logits.mT, task(words), ignore_index=-1)
         optimizer.zero_grad()
@@ -448,8 +447,8 @@ lengths = {
 }
 works = {}
 for task, curves in lengths.items():
-    inside = [places for places in kinds if curves[places][2:17].mean() > 0.9]
-    works[task] = [places for places in kinds if curves[places][77:].mean() > 0.9]
+    inside = [places for places in kinds if curves[places][2:17].mean() > 0.8]
+    works[task] = [places for places in kinds if curves[places][77:].mean() > 0.8]
     print(f"{task}: inside the trained length {', '.join(inside)} work")
 compare(my_prediction, works)
 

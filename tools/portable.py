@@ -153,7 +153,7 @@ def week_of(notebook: Path) -> int:
 
 def main() -> int:
     """Run what is asked for; print a table of what differed."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)  # in a log, too, rows stay readable
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     asked = ask(notebooks)
     missing = unsupported()
@@ -165,6 +165,7 @@ def main() -> int:
         runs[f"seed-{number}"] = {"OMP_NUM_THREADS": "1", SHIFT: str(STEP * number)}
 
     found: list[Difference] = []
+    ended = 0
     with ThreadPoolExecutor(asked.jobs) as pool:
         waiting = [
             pool.submit(differences, setting, variables, notebook)
@@ -175,9 +176,10 @@ def main() -> int:
         try:
             for done in track(as_completed(waiting), "notebooks", len(waiting), console=console):
                 found += done.result()
+                ended += 1
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
-            return 130
+            console.print("Interrupted: what has ended is told.")
 
     table = Table("notebook", "cell", "setting", "stored", "printed", show_lines=True)
     order = list(runs)
@@ -186,8 +188,9 @@ def main() -> int:
         table.add_row(*map(escape, row))
     if found:
         console.print(table)
-    console.print(f"{len(waiting)} runs under {', '.join(runs)}: {len(found) or 'no'} cells differed.")
-    return int(bool(found))
+    console.print(f"{ended} of {len(waiting)} runs ended, under {', '.join(runs)}.")
+    console.print(f"{len(found) or 'No'} cells differed.")
+    return 130 if ended < len(waiting) else int(bool(found))
 
 
 if __name__ == "__main__":

@@ -151,9 +151,9 @@ class Reciter(nn.Module):
         return self.answer(self.last_state(tokens)).view(-1, LONGEST, WORDS)[:, :n]
 
 
-def train(model: Reciter, steps: int, first_only: bool = False) -> None:
+def train(model: Reciter, steps: int, first_only: bool = False, seed: int = 0) -> None:
     """Train on random sentences of all lengths; on all their words or on the first one only."""
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(steps):
         n = int(torch.randint(1, LONGEST + 1, (), generator=draw))
@@ -205,17 +205,19 @@ def draw_recall() -> dict[str, float]:
 
 
 def keep_one() -> dict[str, float]:
-    """Train to keep the first word only: what the gates are good at."""
+    """Train to keep the first word only, as gates can; five times, because luck has a part in it."""
+    tokens = torch.randint(WORDS, (2000, 100), generator=torch.Generator().manual_seed(1))
     numbers = {}
     for kind in ("rnn", "lstm"):
-        torch.manual_seed(0)
-        model = Reciter(kind)
-        train(model, 400, first_only=True)
-        tokens = torch.randint(WORDS, (2000, 100), generator=torch.Generator().manual_seed(1))
-        for n in (40, 100):
+        shares = []
+        for seed in range(5):
+            torch.manual_seed(seed)
+            model = Reciter(kind)
+            train(model, 400, first_only=True, seed=seed)
             with torch.no_grad():
-                said = model.answer(model.last_state(tokens[:, :n]))[:, :WORDS].argmax(-1)
-            numbers[f"one_{kind}_{n}"] = (said == tokens[:, 0]).float().mean().item()
+                said = model.answer(model.last_state(tokens))[:, :WORDS].argmax(-1)
+            shares.append((said == tokens[:, 0]).float().mean().item())
+        numbers |= {f"one_{kind}_least": min(shares), f"one_{kind}_most": max(shares)}
     return numbers
 
 
