@@ -154,7 +154,8 @@ class ProcessLine:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "lab_grader.course.grading.worker", *words],
                 cwd=self._folder,
-                env={"PYTHONPATH": f"{self._folder}{os.pathsep}{ROOT}", "PATH": os.environ["PATH"]},
+                env=rounding()
+                | {"PYTHONPATH": f"{self._folder}{os.pathsep}{ROOT}", "PATH": os.environ["PATH"]},
                 pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
