@@ -20,7 +20,7 @@ import torch
 
 from lab_grader import codec
 from lab_grader.course.grading import budget, wire
-from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.model import Limits, rounding
 from lab_grader.course.grading.remote import Line, WorkerLost
 
 ROOT = Path(__file__).resolve().parents[3]

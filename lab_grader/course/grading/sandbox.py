@@ -29,10 +29,9 @@ from lab_grader.course.grading.host import (
     Host,
     ProcessHost,
     death,
-    rounding,
     send_files,
 )
-from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.model import Limits, rounding
 from lab_grader.course.grading.remote import WorkerLost
 from lab_grader.errors import UserError
 
