@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ RIGHT = {path.name: path.read_bytes() for path in (ROOT / "lab_transformer").glo
 STUBS = stubs()
 
 CAUSAL = "print(masking.causal_mask(2).int().tolist())"
+CAPABILITY = "torch.backends.cpu.get_cpu_capability()"
 PADDING = "print(masking.padding_mask(torch.tensor([[5, 0]]), 0).int().tolist())"
 
 
@@ -31,8 +33,11 @@ def _cell(code: str, printed: str = "") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write(folder: Path) -> Path:
-    """Write the notebook, with the outputs of the right package."""
+def write(folder: Path, more: Sequence[tuple[str, str]] = ()) -> Path:
+    """Write the notebook, with the outputs of the right package.
+
+    More cells, each with a name, have this stored as what PyTorch says of the processor.
+    """
     cells = [
         _cell("%load_ext lab_grader"),
         _cell("import torch\nfrom lab_transformer import masking"),
@@ -41,6 +46,7 @@ def write(folder: Path) -> Path:
         _cell("# NBVAL_IGNORE_OUTPUT\nprint('drawn')", "otherwise\n"),
         _cell("%%exercise 6.2\ndef padding_mask(ids, pad): ...", "another card\n"),
         _cell(PADDING, "[[[[1, 0]]]]\n"),
+        *(_cell(f"print({name!r}, {CAPABILITY})", f"{name} {stored}\n") for name, stored in more),
     ]
     path = folder / "06_small.ipynb"
     facts = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}

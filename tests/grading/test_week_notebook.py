@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -167,6 +169,38 @@ def test_a_week_is_graded_with_its_notebook_and_only_once(
     assert "6.notebook" in (tmp_path / "grades" / "gradebook.csv").read_text()
 
 
+@pytest.mark.parametrize("isolation", ["process", "full"])
+def test_a_right_package_has_all_points_on_a_machine_that_rounds_otherwise(
+    isolation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first cell more prints there what is stored, and counts; the second something else."""
+    student = tmp_path / "class" / "student-01" / "lab_transformer"
+    student.mkdir(parents=True)
+    for name, content in RIGHT.items():
+        (student / name).write_bytes(content)
+    small = write(tmp_path, more=[("here", "DEFAULT"), ("stored", "ANOTHER MACHINE'S")])
+    monkeypatch.setattr(notebook, "path_of", lambda week: small)
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation=isolation)
+    said = capsys.readouterr().out
+    assert said.count("not counted") == 1
+    assert "'stored'" in said
+    last = lines(tmp_path / "grades")[-1]
+    assert (last["status"], last["points"], len(last["passed"])) == ("right", 4.0, 3)
+
+
+def test_on_another_machine_the_course_runs_its_notebook_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "class" / "student-01").mkdir(parents=True)
+    small = write(tmp_path)
+    monkeypatch.setattr(notebook, "path_of", lambda week: small)
+    for capability, runs in (("default", 1), ("default", 0), ("avx2", 1)):
+        monkeypatch.setenv("ATEN_CPU_CAPABILITY", capability)
+        grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation="process")
+        assert capsys.readouterr().out.count("first the course's own package") == runs
+
+
 def test_a_notebook_without_its_whole_week_is_refused(tmp_path: Path) -> None:
     (tmp_path / "student-01.py").write_text("")
     words = ["grade", tmp_path, "--out", tmp_path / "grades", "--exercises", "6.1", "--notebooks"]
@@ -181,25 +215,37 @@ def test_every_week_has_cells_that_count() -> None:
         assert len(found.cells) >= 3, week
 
 
-# What a cell shows of a block must not tell apart the right ways of writing it.
+# What cells show of a block must not tell apart the right ways of writing it.
 @pytest.mark.parametrize(
-    ("exercise", "first"),
-    [("1.4", "narrow = "), ("7.4", "model = transformer.Transformer(1000"), ("8.5", "full = ")],
+    ("exercise", "firsts"),
+    [
+        ("1.4", ["narrow = "]),
+        ("7.4", ["model = transformer.Transformer(1000"]),
+        ("8.3", ["TREE = ", "for width in (1, 2, 4)", "def chatter"]),
+        ("8.4", ["logits = "]),
+        ("8.5", ["full = ", "def written"]),
+    ],
 )
 def test_every_right_way_prints_what_the_notebook_stores(
-    exercise: str, first: str, capsys: pytest.CaptureFixture[str]
+    exercise: str, firsts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = catalogue()[exercise]
     stored = json.loads(notebook.path_of(block.week).read_text(encoding="utf-8"))
     cells = {"".join(cell["source"]): cell for cell in stored["cells"]}
-    code = next(code for code in cells if code.removeprefix("torch.manual_seed(0)\n").startswith(first))
+    codes = [
+        next(code for code in cells if code.removeprefix("torch.manual_seed(0)\n").startswith(first))
+        for first in firsts
+    ]
+    printed = ["".join(output["text"]) for code in codes for output in cells[code]["outputs"]]
     modules = ("rnn", "attention", "masking", "transformer", "decoding")
     names: dict[str, Any] = {
         name: importlib.import_module(f"lab_transformer.{name}") for name in modules
     }
-    names |= {"torch": torch, "my_prediction": None}
+    names |= {"torch": torch, "math": math, "itertools": itertools, "my_prediction": None}
     names["compare"] = lambda _, measured: print(f"no prediction written; measured: {measured}")
     for way in bank.spaces()[exercise].right:
         module = SimpleNamespace(**vars(names[block.module]) | {block.name: way})
-        exec(code, names | {block.module: module})
-        assert capsys.readouterr().out == "".join(cells[code]["outputs"][0]["text"]), way
+        scope = names | {block.module: module}
+        for code in codes:
+            exec(code, scope)
+        assert capsys.readouterr().out == "".join(printed), way

@@ -20,7 +20,7 @@ import torch
 
 from lab_grader import codec
 from lab_grader.course.grading import budget, wire
-from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.model import Limits, rounding
 from lab_grader.course.grading.remote import Line, WorkerLost
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -154,7 +154,8 @@ class ProcessLine:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "lab_grader.course.grading.worker", *words],
                 cwd=self._folder,
-                env={"PYTHONPATH": f"{self._folder}{os.pathsep}{ROOT}", "PATH": os.environ["PATH"]},
+                env=rounding()
+                | {"PYTHONPATH": f"{self._folder}{os.pathsep}{ROOT}", "PATH": os.environ["PATH"]},
                 pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

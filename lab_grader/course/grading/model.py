@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import traceback
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,6 +25,14 @@ STATUSES = (
     UNREADABLE,
     "unexpected",
 )  # fmt: skip
+
+# What decides how PyTorch rounds, beside the machine.
+_ROUNDING = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
+
+
+def rounding() -> dict[str, str]:
+    """Give what the environment says of rounding, so that judge and workers all round alike."""
+    return {name: os.environ[name] for name in _ROUNDING if name in os.environ}
 
 
 @dataclass(frozen=True)

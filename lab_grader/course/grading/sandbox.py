@@ -31,7 +31,7 @@ from lab_grader.course.grading.host import (
     death,
     send_files,
 )
-from lab_grader.course.grading.model import Limits
+from lab_grader.course.grading.model import Limits, rounding
 from lab_grader.course.grading.remote import WorkerLost
 from lab_grader.errors import UserError
 
@@ -102,7 +102,7 @@ class Sandbox:
         code = _CODE if self.level == "full" else str(ROOT)
         self._process = subprocess.Popen(
             _in_bubblewrap(descriptor) if self.level == "full" else _landlocked(descriptor),
-            env=_ENVIRONMENT | {"PYTHONPATH": os.pathsep.join([code, *_packages()])},
+            env=rounding() | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join([code, *_packages()])},
             cwd="/",
             pass_fds=[descriptor],
             stdin=subprocess.DEVNULL,
