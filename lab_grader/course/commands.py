@@ -37,6 +37,10 @@ def add_commands(command: Command) -> None:
     notebooks.add_argument("weeks", nargs="*", metavar="WEEK", help="the weeks (all)")
     notebooks.add_argument("--check", action="store_true", help="only say what is out of step")
     grade = command("grade", _grade, "grade a class of submissions")
+    grade.epilog = (
+        "Exit code 0: all is graded; 2: misused; 3: all else is graded, but the grader itself failed "
+        "somewhere, see errors.log in GRADES."
+    )
     grade.add_argument(
         "submissions", type=Path, metavar="SUBMISSIONS", help="the folder or archive they lie in"
     )

@@ -301,6 +301,11 @@ def test_regrade_knows_a_student_by_the_number_or_a_name_that_is_only_theirs(fil
         run_._student("doejane", known, filled.folder)
 
 
+def test_grades_do_not_go_where_submissions_lie(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="name another folder"):
+        run_.grade(tmp_path, tmp_path, ["6.1"])
+
+
 def test_regrade_says_that_a_student_is_not_there(filled: Gradebook) -> None:
     done = run(command("regrade", filled.folder, "student-02", "nobody"))
     assert done.returncode == 2

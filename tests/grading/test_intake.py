@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,18 @@ from small_class import RIGHT, WRONG
 
 from lab_grader.course.grading import entry, intake
 from lab_grader.course.grading.model import Refused, Submission
+from lab_grader.course.grading.reader import Reader
 from lab_grader.errors import UserError
 
 NAME = "lab_transformer/masking.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_reader() -> Iterator[None]:
+    """Let all tests share a process that reads: most of their time would go into starting it."""
+    with Reader() as reader, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake, "Reader", lambda: contextlib.nullcontext(reader))
+        yield
 
 
 def zipped(path: Path, files: dict[str, str]) -> Path:
@@ -347,3 +357,27 @@ def test_a_roster_knows_students_by_name_number_and_other_ways_to_type_them(tmp_
         "stranger": False,
     }  # fmt: skip
     assert [one.student for one in everybody if one.missing] == ["student-09"]
+
+
+def test_who_changes_their_name_in_the_lms_is_the_same_and_of_one_name_two_are_two(
+    tmp_path: Path,
+) -> None:
+    for name in ("doejane_8123_1_m-1.py", "roejane_8123_2_m-2.py", "roejane_8124_3_m.py"):
+        (tmp_path / name).write_text(RIGHT)
+    found = intake.read_submissions(tmp_path)
+    assert [one.student for one in found] == ["roejane #8123", "roejane #8124"]
+
+
+def test_a_notebook_may_carry_pictures(tmp_path: Path) -> None:
+    path = notebook(tmp_path / "student-01.ipynb", RIGHT)
+    picture = {"cell_type": "code", "source": "plot()", "outputs": [{"image/png": "A" * (2 << 20)}]}
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps(facts | {"cells": [*facts["cells"], picture]}))
+    assert RIGHT.partition("def ")[2] in code(only(tmp_path))
+
+
+def test_a_hundred_bad_attempts_are_told_in_few_words(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"doejane_8123_{number}_m-{number}.zip").write_bytes(b"nothing")
+    (one,) = intake.everybody(intake.read_submissions(tmp_path), None)
+    assert (one.user, len(one.unreadable) <= 400, len(one.notes)) == ("8123", True, 21)

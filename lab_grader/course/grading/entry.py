@@ -27,7 +27,7 @@ from lab_grader import source, writing
 from lab_grader.errors import UserError
 from lab_grader.exercises import Exercise, catalogue, package_folder
 
-FILE = 1 << 20
+FILE, NOTEBOOK = 1 << 20, 8 << 20  # a notebook carries its pictures
 TOTAL = 20 << 20
 UNPACKED = 128 << 20  # of an archive, with what nobody wants of it
 MEMBERS = 10_000
@@ -70,13 +70,18 @@ class Tree:
 
     def add(self, name: str, content: bytes) -> None:
         """Keep a file."""
-        if len(content) > FILE:
-            self.notes.append(f"{name} is larger than {FILE >> 20} MiB and was left out")
+        if len(content) > (most := most_of(name)):
+            self.notes.append(f"{name} is larger than {most >> 20} MiB and was left out")
             return
         self._size += len(content)
         if self._size > TOTAL:
             raise Unreadable(f"its files are larger than {TOTAL >> 20} MiB together")
         self.files[name.replace("\\", "/")] = content
+
+
+def most_of(name: str) -> int:
+    """Say how large a file may be."""
+    return NOTEBOOK if name.endswith(".ipynb") else FILE
 
 
 def is_hidden(name: str) -> bool:
@@ -109,17 +114,17 @@ def read_entry(name: str, opened: int) -> tuple[dict[str, bytes], list[str]]:
     elif name.lower().endswith(ARCHIVES):
         _read_archive(name, opened, tree)
     elif name.endswith((".py", ".ipynb")):
-        if os.fstat(opened).st_size > FILE:
-            raise Unreadable(f"it is larger than {FILE >> 20} MiB")
-        tree.add(name, _content(opened))
+        if os.fstat(opened).st_size > (most := most_of(name)):
+            raise Unreadable(f"it is larger than {most >> 20} MiB")
+        tree.add(name, _content(opened, most))
     else:
         raise Unreadable("it is no folder, archive, notebook or Python file")
     return understand(tree)
 
 
-def _content(opened: int) -> bytes:
+def _content(opened: int, most: int) -> bytes:
     with open(opened, "rb", closefd=False) as file:
-        return file.read(FILE + 1)
+        return file.read(most + 1)
 
 
 def _read_folder(folder: int, tree: Tree) -> None:
@@ -171,7 +176,8 @@ def _add_file(name: str, folder: int, path: str, tree: Tree) -> None:
         tree.notes.append(f"{path} cannot be read: {error.strerror}")
         return
     try:
-        tree.add(path, _content(opened) if found.st_size <= FILE else bytes(FILE + 1))
+        most = most_of(path)
+        tree.add(path, _content(opened, most) if found.st_size <= most else bytes(most + 1))
     finally:
         os.close(opened)
 
@@ -200,7 +206,7 @@ def _zip_members(file: IO[bytes], tree: Tree) -> Iterator[tuple[str, bytes]]:
                 tree.notes.append(f"{member.filename} is a link and was left out")
                 continue
             with archive.open(member) as inner:
-                content = some(inner, FILE + 1)  # whatever size it claims
+                content = some(inner, most_of(member.filename) + 1)  # whatever size it claims
             unpacked += len(content)
             if unpacked > UNPACKED:
                 raise Unreadable(f"it unpacks to more than {UNPACKED >> 20} MiB")
@@ -264,7 +270,7 @@ def _tar_members(file: IO[bytes], tree: Tree) -> Iterator[tuple[str, bytes]]:
             if inner is None:
                 tree.notes.append(f"{member.name} is no regular file and was left out")
                 continue
-            yield member.name, some(inner, FILE + 1)
+            yield member.name, some(inner, most_of(member.name) + 1)
 
 
 def understand(tree: Tree) -> tuple[dict[str, bytes], list[str]]:

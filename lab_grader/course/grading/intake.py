@@ -41,6 +41,11 @@ class Named(NamedTuple):
     user: str = ""
     attempt: int = 0
 
+    @property
+    def person(self) -> str:
+        """Who it is: an LMS knows people by number, whatever they call themselves today."""
+        return f"#{self.user}" if self.user else self.student
+
 
 def read_submissions(
     folder: Path, attempts: int | None = None, grades: Path | None = None
@@ -72,9 +77,9 @@ def everybody(
         if isinstance(one, Refused):
             refusals.setdefault(one.student, []).append(one)
     for student, own in refusals.items():
-        said = [f"{one.source} could not be understood: {one.reason}" for one in own]
+        said = clean_all(f"{one.source} could not be understood: {one.reason}" for one in own)
         known = there.get(student) or Submission(
-            student, {}, own[-1].source, unreadable="; ".join(said)
+            student, {}, own[-1].source, unreadable=clean("; ".join(said)), user=own[-1].user
         )
         there[student] = dataclasses.replace(known, notes=(*known.notes, *said))
     if roster is not None:
@@ -84,6 +89,7 @@ def everybody(
             there[student] = dataclasses.replace(one, rostered=not wanted.isdisjoint(_words(one)))
         for name in roster:
             if _folded(name) not in names:
+                names.add(_folded(name))
                 there[name] = Submission(
                     name, entry.stubs(), notes=("nothing was handed in",), missing=True, rostered=True
                 )
@@ -120,8 +126,8 @@ def _unpacked(path: Path, reader: Reader) -> Iterator[tuple[Path, list[Refused]]
         for member, reason in members:
             below = member.replace("\\", "/").strip("/").split("/")
             whose = below[1:] if inside.name == below[0] and len(below) > 1 else below
-            student = name_of(whose[0], is_file=len(whose) == 1).student
-            left_out.append(Refused(clean_name(member), clean(reason), student))
+            named = name_of(whose[0], is_file=len(whose) == 1)
+            left_out.append(Refused(clean_name(member), clean(reason), named.student, user=named.user))
         yield inside, left_out
 
 
@@ -152,10 +158,12 @@ def _innermost(folder: Path) -> Path:
 def _is_class(folder: Path) -> bool:
     """Tell a folder of many students from the work of one."""
     entries = _visible(folder)
+    if any(_lms(one.name) for one in entries):
+        return True
     whole = [
         one
         for one in entries
-        if _lms(one.name) or one.name.lower().endswith(ARCHIVES) or (one / "lab_transformer").is_dir()
+        if one.name.lower().endswith(ARCHIVES) or (one / "lab_transformer").is_dir()
     ]
     return len(whole) > 1 and not (folder / "lab_transformer").exists()
 
@@ -168,10 +176,14 @@ def _read_class(
     own = grades.stat() if grades is not None and grades.exists() else None
     class_ = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for name in sorted(one.name for one in folder.iterdir()):
-            if _is_nobodys(name) or (own and _is_same(name, class_, own)):
-                continue
-            named, trouble = name_of(name, is_file=_is_file(name, class_)), ""
+        entries = {
+            name: name_of(name, is_file=_is_file(name, class_))
+            for name in sorted(one.name for one in folder.iterdir())
+            if not _is_nobodys(name) and not (own and _is_same(name, class_, own))
+        }
+        latest = {one.person: one.student for one in entries.values()}
+        for name, read_name in entries.items():
+            named, trouble = read_name._replace(student=latest[read_name.person]), ""
             try:
                 when, submission = _read_entry(name, class_, named, reader)
             except Unreadable as error:
@@ -185,7 +197,9 @@ def _read_class(
             else:
                 found.setdefault(named.student, []).append((named.attempt, when, submission))
                 continue
-            refusals.append(Refused(clean_name(name), clean(reason), named.student, trouble))
+            refusals.append(
+                Refused(clean_name(name), clean(reason), named.student, trouble, named.user)
+            )
     finally:
         os.close(class_)
     return [*(_choose(tries, attempts) for _, tries in sorted(found.items())), *refusals]
@@ -232,10 +246,11 @@ def _choose(tries: list[tuple[int, float, Submission]], attempts: int | None) ->
     notes = list(newest.notes)
     if older:
         names = ", ".join(one.source for one in older)
-        notes.append(f"several attempts: {newest.source} counts, the newest; older: {names}")
+        notes.append(clean(f"several attempts: {newest.source} counts, the newest; older: {names}"))
     if beyond := ordered[len(older) + 1 :]:
         names = ", ".join(one.source for one in beyond)
-        notes.append(f"attempts allowed: {attempts}; {newest.source} counts, not looked at: {names}")
+        left_out = f"attempts allowed: {attempts}; {newest.source} counts, not looked at: {names}"
+        notes.append(clean(left_out))
     return dataclasses.replace(newest, notes=tuple(notes))
 
 

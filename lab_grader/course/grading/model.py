@@ -71,6 +71,7 @@ class Refused:
     reason: str
     student: str = ""
     trouble: str = ""  # the traceback, where it was the grader that failed
+    user: str = ""
 
 
 @dataclass(frozen=True)

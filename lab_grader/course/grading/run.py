@@ -68,6 +68,10 @@ def grade(
         raise UserError(f"--jobs is a number of processes from 1 on, not {jobs}")
     if scheduler is not None and engine != "dask":
         raise UserError("--scheduler needs --engine dask: without it, this machine does the work")
+    if out.exists() and submissions.exists() and out.samefile(submissions):
+        raise UserError(
+            f"{out} is where the submissions lie: name another folder for grades with --out"
+        )
     course = read_course(course_file)
     address = book_address(book_at, "--book") or course.book
     level = isolation or ("full" if sys.platform == "linux" else "process")
