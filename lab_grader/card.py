@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lab_grader.exercises import Exercise, book_address, read_more
 from lab_grader.failures import Numbers, Picture
-from lab_grader.runner import Property, Result
+
+if TYPE_CHECKING:
+    from lab_grader.runner import Property, Result
 
 MARKS = {"right": "✓", "wrong": "✗", "not_started": "·", "waiting": "…"}
 Notes = Sequence[tuple[str, str]]  # headings, and what is said under them

@@ -1,0 +1,100 @@
+"""Recording: nothing is done twice, and nothing comes out otherwise for that."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lab_grader.course import bank
+from lab_grader.fingerprints import Trace, store, turns_from
+from lab_grader.runner import Bench, load_tests, trace
+from lab_grader.submission import InProcess, Target
+from lab_grader.tape import PUBLISHED_SEED
+
+EXERCISE = "4.1"
+
+
+def test_a_turn_that_a_run_never_asks_for_takes_over_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, count = bank.spaces()[EXERCISE], 0
+    some = [(), *(names for names in space.combinations() if names[0] not in space.wrong)][::4]
+    wanted = [bank.trace(EXERCISE, space.variant(*names)) for names in some]
+
+    def counted(test: Any, bench: Bench) -> tuple[bool, Trace]:
+        nonlocal count
+        count += 1
+        return trace(test, bench)
+
+    monkeypatch.setattr(bank.runner, "trace", counted)
+    runs = bank._Runs(EXERCISE, PUBLISHED_SEED)
+    assert [runs.of(names) for names in some] == wanted
+    assert count < len(runs._done) * len(load_tests()[EXERCISE])
+
+
+def test_stored_turns_are_read_as_they_were() -> None:
+    right = {"a/0": ["value", 1.0], "a/1": ["value", 2.0], "b/0": ["value", 3.0]}
+    turns = [(("x",), right | {"b/0": ["value", 4.0]}), (("x", "y"), {"a/0": ["failure"], "c/0": [1]})]
+    stored = store(turns, right)
+    assert stored[0] == [["x"], {"b/0": ["value", 4.0]}, []]
+    assert turns_from(stored, right) == turns
+
+
+class Odd(nn.Module):
+    """Tied parameters, buffers kept and not kept."""
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width), nn.Linear(width, width)])
+        self.layers[1].weight = self.layers[0].weight
+        self.register_buffer("table", torch.zeros(2))
+        self.register_buffer("scratch", torch.zeros(2), persistent=False)
+        self.norm = nn.BatchNorm1d(2)
+
+
+class Hooked(nn.Linear):
+    """Does something of its own when it is loaded."""
+
+    def _load_from_state_dict(self, *args: object) -> None:
+        super()._load_from_state_dict(*args)  # type: ignore[arg-type]
+        self.bias.data.fill_(7)
+
+
+def loaded(make: type[nn.Module], state: dict[str, Tensor]) -> dict[str, Tensor]:
+    code = InProcess(lambda module, name: make)
+    code.call(Target("m", "Block"), (), {}, False)
+    code.call(Target("m", "Block.load_state_dict", 0), (state,), {}, False)
+    return code._made[0].state_dict()
+
+
+class Small(nn.Linear):
+    """A usual module."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2)
+
+
+class SmallHooked(Hooked):
+    """One with a way of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2)
+
+
+@pytest.mark.parametrize("make", [Small, SmallHooked, Odd])
+def test_parameters_are_loaded_as_the_module_itself_does(make: type[nn.Module]) -> None:
+    state = {name: torch.rand(value.shape) for name, value in make().state_dict().items()}
+    if make is Odd:
+        state["norm.num_batches_tracked"] = torch.tensor(3)
+    own = make()
+    own.load_state_dict(state)
+    found = loaded(make, state)
+    assert found.keys() == own.state_dict().keys()
+    assert all(torch.equal(found[name], value) for name, value in own.state_dict().items())
+
+
+@pytest.mark.parametrize("module", ["course.release", "course.grading.run", "course.grading.reports"])
+def test_what_needs_no_torch_does_not_wait_for_it(module: str) -> None:
+    code = f"import sys; sys.modules['torch'] = None; import lab_grader.{module}"
+    subprocess.run([sys.executable, "-c", code], check=True)
