@@ -33,19 +33,26 @@ def _line():
     return next(thing for thing in found if thing.fileno() >= 0)
 
 
-def _id():
-    """Find out which question the judge waits to have answered."""
+def _worker():
+    """Find the object that speaks with the judge, and which knows the question that waits."""
     frame = sys._getframe()
     while "request" not in frame.f_locals:
         frame = frame.f_back
-    return frame.f_locals["self"]._id
+    return frame.f_locals["self"]
+
+
+def _instead(message):
+    """Send a message in the place of the answer."""
+    _line().sendall(message)
+    worker = _worker()
+    worker.say = lambda packed: worker.__dict__.pop("say")
 
 
 def _frame(header, rest=b"", length=None, id=None):
     if not isinstance(header, bytes):
         header = json.dumps(header).encode()
     length = len(header) if length is None else length
-    body = (id or _id()) + struct.pack("<Q", length) + header + rest
+    body = (id or _worker()._id) + struct.pack("<Q", length) + header + rest
     return struct.pack("<Q", len(body)) + body
 
 
@@ -53,8 +60,11 @@ def _answer(value, rest=b""):
     facts = {"value": value, "printed": ""}
     pairs = [[key, item] for key, item in facts.items()]
     empty = [["gradients", {"dict": []}], ["after", {"dict": []}]]
-    _line().sendall(_frame({"dict": pairs + empty}, rest))
-    time.sleep(60)
+    _instead(_frame({"dict": pairs + empty}, rest))
+
+
+def _say(facts):
+    _instead(_frame({"dict": [[key, item] for key, item in facts.items()]}))
 
 
 # -- never ending ------------------------------------------------------------------------------------
@@ -393,3 +403,191 @@ def answers_more_than_fits(scores, dim):
 def breaks_the_codec_of_its_side(scores, dim):
     json.dumps = lambda *args, **kwargs: re.sub("x", "y", "xx")
     return torch.zeros_like(scores)
+
+
+# -- answers that are hard to judge ------------------------------------------------------------------
+
+
+@ends_as("error")
+def raises_an_error_without_a_word(scores, dim):
+    raise ValueError("")
+
+
+@ends_as("error")
+def raises_an_error_of_empty_lines(scores, dim):
+    raise ValueError("\n\x0b\x0c\x1c\x85\u2028\u2029")
+
+
+@ends_as("error")
+def raises_an_error_with_an_endless_name(scores, dim):
+    raise type("E\ud800\n" * 10**5, (Exception,), {})("x" * 10**6)
+
+
+@ends_as("error")
+def raises_an_error_with_directions_in_it(scores, dim):
+    raise ValueError("\u202e\u2066right\u2069 \u200f\ufeff\x00\x07\x9b2J")
+
+
+@ends_as("error")
+def answers_an_error_without_a_word(scores, dim):
+    _say({"failure": ["Raised", "", ""], "printed": ""})
+
+
+@ends_as("wrong")
+def answers_a_failure_without_a_word(scores, dim):
+    _say({"failure": ["WrongType", "", ""], "printed": ""})
+
+
+@ends_as("wrong")
+def claims_what_only_the_judge_can_see(scores, dim):
+    _say({"failure": ["ChangedInput", "nothing was changed", ""], "printed": ""})
+
+
+@ends_as("crashed")
+def answers_an_error_that_is_no_text(scores, dim):
+    _say({"failure": ["Raised", 5, []], "printed": ""})
+
+
+@ends_as("crashed")
+def answers_half_an_error(scores, dim):
+    _say({"failure": ["Raised"], "printed": ""})
+
+
+@ends_as("crashed")
+def prints_what_is_no_text(scores, dim):
+    _say({"value": None, "printed": {"dict": []}})
+
+
+@ends_as("wrong")
+def prints_odd_characters(scores, dim):
+    print("\ud800\x00\x1b[2J\u202e\u2028\x85" * 100)
+    return torch.zeros_like(scores)
+
+
+@ends_as("wrong")
+def returns_a_set_that_cannot_be_sorted(scores, dim):
+    return {1, "a", None, (2, "b"), float("nan")}
+
+
+@ends_as("wrong")
+def returns_a_dictionary_with_odd_keys(scores, dim):
+    return {float("nan"): 1, None: 2, (): 3, True: 4, "": 5, 10**30: 6, float("-inf"): 7}
+
+
+@ends_as("wrong")
+def returns_a_number_beyond_all_floats(scores, dim):
+    return -(10**400)
+
+
+@ends_as("wrong")
+def returns_a_very_long_text(scores, dim):
+    return "right " * 50_000
+
+
+@ends_as("crashed")
+def returns_tensors_for_keys(scores, dim):
+    return {scores: 1, torch.zeros(2): 2}
+
+
+@ends_as("crashed")
+def answers_keys_whose_hashes_collide(scores, dim):
+    _answer({"dict": [[number * (2**61 - 1), 0] for number in range(20_000)]})
+
+
+@ends_as("crashed")
+def answers_a_set_whose_hashes_collide(scores, dim):
+    _answer({"set": [number * (2**61 - 1) for number in range(20_000)]})
+
+
+@ends_as("crashed")
+def answers_an_empty_tensor_with_a_wide_axis(scores, dim):
+    _answer({"tensor": ["float32", [0, 2**28]]})
+
+
+@ends_as("crashed")
+def answers_a_shape_of_thousands_of_digits(scores, dim):
+    _answer({"tensor": ["float32", [10**4000]]})
+
+
+@ends_as("crashed")
+def answers_millions_of_truth_values(scores, dim):
+    _answer({"tensor": ["bool", [2**22]]}, bytes(2**22))
+
+
+@ends_as("crashed")
+def answers_more_values_than_anybody_needs(scores, dim):
+    _answer([0] * 100_000)
+
+
+@ends_as("crashed")
+def answers_tuples_within_tuples(scores, dim):
+    value = 0
+    for _ in range(50):
+        value = {"tuple": [value]}
+    _answer(value)
+
+
+@ends_as("crashed")
+def answers_a_tuple_of_a_text(scores, dim):
+    _answer({"tuple": "abc"})
+
+
+@ends_as("crashed")
+def answers_many_tensors_without_an_axis(scores, dim):
+    _answer([{"tensor": ["float32", []]}] * 30_000, bytes(4 * 30_000))
+
+
+# -- claiming ----------------------------------------------------------------------------------------
+
+
+@ends_as("wrong")
+def returns_a_module(scores, dim):
+    return torch.nn.Softmax(dim)
+
+
+@ends_as("wrong")
+def returns_a_module_that_acts_as_a_tensor(scores, dim):
+    class Weights(torch.nn.Module):
+        shape, dtype, ndim = scores.shape, scores.dtype, scores.ndim
+
+        def sum(self, *args, **kwargs):
+            return torch.ones(())
+
+        def tolist(self):
+            return torch.softmax(scores, dim).tolist()
+
+    return Weights()
+
+
+@ends_as("wrong")
+def answers_a_module_that_was_never_made(scores, dim):
+    _answer({"dict": [["__lab__", "made"], ["number", 10**9]]})
+
+
+@ends_as("wrong")
+def answers_gradients_that_nobody_asked_for(scores, dim):
+    zeros = {"tensor": ["float32", list(scores.shape)]}
+    facts = [["value", 0], ["printed", ""], ["gradients", {"dict": [["0", zeros]]}]]
+    _instead(_frame({"dict": [*facts, ["after", {"dict": []}]]}, bytes(4 * scores.numel())))
+
+
+@ends_as("crashed")
+def answers_arguments_that_are_none(scores, dim):
+    facts = [["value", 0], ["printed", ""], ["gradients", {"dict": []}]]
+    _instead(_frame({"dict": [*facts, ["after", {"dict": [["0", "unchanged"]]}]]}))
+
+
+@ends_as("wrong")
+def calls_back_what_was_never_given(scores, dim):
+    for question in ({"callback": 0, "keep": [0], "args": []}, {"callback": -1, "backward": 10**9}):
+        pairs = [[key, item] for key, item in question.items()]
+        _line().sendall(_frame({"dict": pairs}))
+        _line().recv(1 << 16)
+    return torch.zeros_like(scores)
+
+
+@ends_as("crashed")
+def hangs_up_within_a_message(scores, dim):
+    _line().sendall(_frame({"dict": []})[:-3])
+    _line().shutdown(socket.SHUT_RDWR)
+    time.sleep(60)

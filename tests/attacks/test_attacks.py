@@ -84,6 +84,15 @@ BROKEN = {
     "a loop when imported": (b"while True: pass", "timeout"),
     "nothing at all": (b"", "wrong"),
     "an encoding that there is not": (b"# -*- coding: nonsense -*-\n", "error"),
+    "code too deep to be parsed": (b"x = " + b"-" * 10**5 + b"1\n", "memory"),
+    "a sum too long to be walked over": (b"x = 1" + b" + 1" * 10**5 + b"\n", "error"),
+    "brackets that never close": (b"x = " + b"[" * 10**5, "error"),
+    "a stub within code too deep to compare": (
+        b'"Exercise 2.2:"\nx = 1' + b" + 1" * 10**5 + b"\n",
+        "error",
+    ),
+    "an error without a word when imported": (b"raise ValueError", "error"),
+    "lone halves of characters": (b'raise ValueError("\\ud800")', "error"),
 }
 
 
@@ -100,6 +109,21 @@ def test_an_endless_loop_costs_only_the_property_it_happens_in(judged: Judged) -
     grade = judged(files, seconds=3.0)
     assert 0 < grade.points < grade.max_points
     assert len(grade.passed) > len(grade.failed) > 0
+
+
+def test_what_is_changed_in_place_is_seen_by_the_judge(judged: Judged) -> None:
+    text = """
+import lab_grader.submission as seam
+seam.changed = lambda before, after: []
+seam._identical = lambda a, b: True
+def softmax(scores, dim=-1):
+    weights = torch.softmax(scores, dim)
+    with torch.no_grad():
+        scores.add_(1)
+    return weights
+"""
+    grade = judged(attack("ends.py", text))
+    assert "softmax leaves its input alone" in grade.failed
 
 
 def test_a_message_left_in_a_shared_place_reaches_no_other_submission(judged: Judged) -> None:

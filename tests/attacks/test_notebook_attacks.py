@@ -34,6 +34,11 @@ HOSTILE = {
     "    for _ in range(9999): threading.Thread(target=time.sleep, args=(99,)).start()",
     "prints without an end": "while True: print('x' * 9999)",
     "prints a huge line": "print('x' * 2**26)",
+    "prints odd characters": "print('\\ud800\\x1b[2J\\u202e\\x00\\u2028' * 99)",
+    "raises an error without a word": "raise ValueError",
+    "raises an error of odd characters": "raise ValueError('\\ud800\\u2028\\x1b[2J' * 9999)",
+    "locks a shared file": "import fcntl; fcntl.flock(open(torch.__file__), fcntl.LOCK_EX)\n"
+    "    return torch.ones(length, length).tril().bool()",
     "prints what the course stores": "print('[[1, 0], [1, 1]]'); raise SystemExit",
     "answers before it is done": SEND + "    send('stream', {'name': 'stdout', 'text': "
     "'[[1, 0], [1, 1]]\\n'}); send('status', {'execution_state': 'idle'}); raise SystemExit",

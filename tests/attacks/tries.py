@@ -6,8 +6,11 @@ be rewarded with the right answer.
 
 import contextlib
 import ctypes
+import errno
+import fcntl
 import gc
 import glob
+import hashlib
 import importlib
 import inspect
 import mmap
@@ -16,6 +19,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -303,3 +307,145 @@ def runs_code_from_a_file_of_its_own():
     path.write_bytes(b"\xc3" * 4096)
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+
+
+# -- signs to a neighbour on files that both can read --------------------------------------------------
+
+
+def locks_a_shared_file():
+    fcntl.flock(open(torch.__file__), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
+
+
+def locks_a_part_of_a_shared_file():
+    fcntl.lockf(open(torch.__file__), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return True
+
+
+def locks_an_open_file():
+    wanted = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+    fcntl.fcntl(open(torch.__file__), 37, wanted)
+    return True
+
+
+def asks_for_the_locks_of_others():
+    wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    return fcntl.fcntl(open(torch.__file__), fcntl.F_GETLK, wanted)
+
+
+def takes_a_lease():
+    return _permitted(lambda: fcntl.fcntl(open(torch.__file__), fcntl.F_SETLEASE, fcntl.F_RDLCK))
+
+
+def wants_to_be_told_of_changes():
+    folder = os.open(os.path.dirname(torch.__file__), os.O_RDONLY)
+    fcntl.fcntl(folder, fcntl.F_NOTIFY, 1)
+    return True
+
+
+def lets_its_line_signal_another():
+    fcntl.fcntl(_line(), fcntl.F_SETOWN, 1)
+    return True
+
+
+def asks_which_pages_are_in_memory():
+    with open(torch.__file__, "rb") as file:
+        shared = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+    place = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
+    return libc.mincore(place, ctypes.c_size_t(4096), ctypes.create_string_buffer(1)) == 0
+
+
+def asks_how_much_of_a_file_is_in_memory():
+    return _is_known(451, os.open(torch.__file__, os.O_RDONLY), bytes(16), bytes(40), 0)
+
+
+def drops_a_shared_file_from_memory():
+    os.posix_fadvise(os.open(torch.__file__, os.O_RDONLY), 0, 0, os.POSIX_FADV_DONTNEED)
+    return True
+
+
+def brings_a_shared_file_into_memory():
+    return libc.readahead(os.open(torch.__file__, os.O_RDONLY), ctypes.c_int64(0), 4096) == 0
+
+
+# -- newer system calls ------------------------------------------------------------------------------
+
+
+def lists_mounts():
+    everything = struct.pack("<IIQQ", 24, 0, 2**64 - 1, 0)
+    return _is_known(458, everything, ctypes.create_string_buffer(800), 100, 0)
+
+
+def reads_a_mount():
+    return _is_known(457, struct.pack("<IIQQ", 24, 0, 1, 1), ctypes.create_string_buffer(800), 800, 0)
+
+
+def changes_a_mode_by_a_newer_call():
+    return _is_known(452, -100, torch.__file__.encode(), 0o644, 0)
+
+
+def changes_attributes_by_a_newer_call():
+    return _is_known(469, -100, torch.__file__.encode(), bytes(24), 24, 0)
+
+
+def asks_who_guards_the_kernel():
+    return _is_known(461, ctypes.create_string_buffer(800), struct.pack("<Q", 800), 0)
+
+
+def sends_out_of_band():
+    return _permitted(lambda: _line().send(b"!", socket.MSG_OOB))
+
+
+def sends_out_of_band_by_another_call():
+    return _permitted(lambda: _line().sendmsg([b"!"], [], socket.MSG_OOB))
+
+
+def receives_out_of_band():
+    return _permitted(lambda: _line().recv(1, socket.MSG_OOB | socket.MSG_DONTWAIT))
+
+
+# -- learning ----------------------------------------------------------------------------------------
+
+
+def finds_the_seed():
+    """Undo what turned the seed and the name of a test into the number that this process is given."""
+    given = torch.initial_seed()
+    sums = [hashlib.sha256(name.encode()).digest() for name in TESTS]
+    return any(0 <= given - int.from_bytes(one[:4], "big") < 2**31 for one in sums)
+
+
+def reads_the_seed_in_the_question():
+    frame = sys._getframe()
+    while "request" not in frame.f_locals:
+        frame = frame.f_back
+    return 2017 in frame.f_locals["request"].values()
+
+
+TESTS = [
+    "test_scores_become_weights_along_the_last_axis",
+    "test_three_scores_have_the_weights_found_by_hand",
+    "test_dim_chooses_the_axis_of_the_weights",
+    "test_weights_are_positive_and_sum_to_one",
+]
+
+
+def _line():
+    found = [thing for thing in gc.get_objects() if isinstance(thing, socket.socket)]
+    return next(thing for thing in found if thing.fileno() >= 0)
+
+
+def _permitted(call):
+    """Tell whether a call was let through, whatever became of it then."""
+    try:
+        call()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_known(number, *arguments):
+    """Tell whether there is such a system call."""
+    own = ctypes.CDLL(None, use_errno=True)
+    return own.syscall(number, *arguments) >= 0 or ctypes.get_errno() != errno.ENOSYS

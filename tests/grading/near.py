@@ -18,15 +18,21 @@ class Near:
     """Speaks the bytes that a sandbox speaks; the code is an object, and need not be a file."""
 
     def __init__(self, code: Callable[[], InProcess]) -> None:
+        self._code = code
+        self._start()
+
+    def _start(self) -> None:
         self._ours, theirs = socket.socketpair()
 
         def serve() -> None:
             with theirs, contextlib.suppress(OSError):
-                Worker(SocketStream(theirs), code).serve()
+                Worker(SocketStream(theirs), self._code).serve()
 
         threading.Thread(target=serve, daemon=True).start()
 
     def open(self, deadline: float) -> wire.Stream:
+        if self._ours.fileno() < 0:
+            self._start()
         return host.DeadlineStream(self._ours, deadline, self.fate)
 
     def fileno(self) -> int:

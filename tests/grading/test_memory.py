@@ -12,8 +12,8 @@ import pytest
 import torch
 from near import Near
 
-from lab_grader.course.grading import host
-from lab_grader.course.grading.memory import Remembered
+from lab_grader.course.grading import host, wire
+from lab_grader.course.grading.memory import _START, Remembered, _sum
 from lab_grader.course.grading.remote import Remote, Talk
 from lab_grader.course.grading.worker import SocketStream, Worker
 from lab_grader.runner import Property
@@ -110,3 +110,39 @@ def test_no_file_is_made_outside_of_the_package(tmp_path: Path) -> None:
         with pytest.raises(AssertionError):
             Worker.unpack(SocketStream(theirs), tmp_path)
     assert not (tmp_path / "outside.py").exists()
+
+
+def test_an_answer_cannot_pass_for_two(asked: Asked) -> None:
+    """What follows the sum of a first answer, sent at once, is not taken for the second answer."""
+    asked.judge(lambda x: x * 2)
+    heard: list[bytes] = []
+
+    class Spy(Near):
+        def open(self, deadline: float) -> Any:
+            stream = super().open(deadline)
+            receive = stream.receive
+            stream.receive = lambda count: heard.append(receive(count)) or heard[-1]
+            return stream
+
+    line = Spy(lambda: InProcess(lambda module, name: lambda x: x * 2))
+    Remembered().judge(line, time.monotonic() + 10, asked)
+    line.close()
+    first, second = (part[wire.ID :] for part in heard[1::2])
+    shifted = _sum(_START, first) + second
+    assert _sum(_START, shifted) not in asked.remembered._next
+    assert _sum(_sum(_START, first), second) in asked.remembered._next
+
+
+def test_all_questions_of_a_property_have_one_deadline(asked: Asked) -> None:
+    deadlines = []
+
+    class Spy(Near):
+        def open(self, deadline: float) -> Any:
+            deadlines.append(deadline)
+            return super().open(deadline)
+
+    line = Spy(lambda: InProcess(lambda module, name: lambda x: x * 2))
+    end = time.monotonic() + 10
+    asked.remembered.judge(line, end, asked)
+    line.close()
+    assert deadlines == [end, end]

@@ -223,13 +223,14 @@ def _reply(
 ) -> Reply:
     if "failure" in answer:
         name, message, kind = map(printable, answer["failure"])
+        message = message.strip() or "it failed without a word"
         if name == "NotStarted" and message in catalogue():
             raise failures.NotStarted(message)
         if kind == "MemoryError" or "can't allocate memory" in message:
             raise Lost(WorkerLost("memory", message))
         if name == "Raised":
             raise failures.Raised(message, kind)
-        raise _KNOWN.get(name, failures.Failure)(message or "the code failed without a word")
+        raise _KNOWN.get(name, failures.Failure)(message)
 
     def special(description: dict[str, Any]) -> Any:
         number = description["number"]

@@ -1,0 +1,51 @@
+"""Whatever a worker answers: there is a grade with a reason that can be written."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from pathlib import Path
+from unittest import mock
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from stranger import Stranger, framed, messages, said
+
+from lab_grader.course import bank
+from lab_grader.course.grading import judge
+from lab_grader.course.grading.model import STATUSES, Limits, Submission
+from lab_grader.diagnosis import Known
+from lab_grader.exercises import Exercise, catalogue
+from lab_grader.tape import PUBLISHED_SEED
+
+# A function of a tensor, one of numbers, one that is given a function, a set of pairs, a class.
+EXERCISES = ["2.2", "6.1", "5.3", "3.5"]
+FILES = {f"{catalogue()[id].module}.py": b"x = 1\n" for id in EXERCISES}
+
+
+@functools.cache
+def known(exercise: Exercise, seed: int, cache: Path) -> Known:
+    right, messages = bank.reference(exercise.id, seed)
+    here = bank.spaces()[exercise.id]
+    names = [turn.name for turn in here.turns[:5]]
+    turns = [((name,), bank.trace(exercise.id, here.variant(name), seed)[1]) for name in names]
+    return Known(right, turns, messages)
+
+
+@given(st.sampled_from(EXERCISES), st.lists(said | messages, min_size=1, max_size=4))
+def test_every_answer_gives_a_grade(id: str, answers: list[bytes]) -> None:
+    torch.set_num_threads(1)
+    turn = itertools.cycle(answers)
+    line = Stranger(lambda id: framed(id, next(turn)))
+    with mock.patch.object(judge, "_known", known):
+        (grade,) = judge.grade(
+            Submission("student-01", FILES), [catalogue()[id]], line, "process", PUBLISHED_SEED,
+            {id: Limits()}, Path(),
+        )  # fmt: skip
+    assert grade.status in STATUSES
+    assert grade.status != "unexpected", grade.extra
+    assert grade.feedback
+    text = json.dumps(grade.to_json(), ensure_ascii=False, allow_nan=False).encode()
+    assert len(text) < 200_000
