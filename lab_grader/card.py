@@ -92,7 +92,7 @@ def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
         first, *rest = words.splitlines() or [""]
         yield [(f"  {heading}: ", "bold"), (first, "")]
         yield from ([(f"    {line}", "")] for line in rest)
-    if result.status == "wrong":
+    if result.status == "wrong" and result.properties:
         yield [("  Next: ", "bold"), (f"lab hint {exercise.id}", "")]
 
 
@@ -108,7 +108,8 @@ def not_imported(results: list[Result]) -> Iterator[list[tuple[str, str]]]:
         yield from ([(f"    {line}", "")] for line in cause.splitlines())
         ids = [exercise.id for exercise in exercises]
         yield [(f"    Until then, nothing can be said of {', '.join(ids)}.", "")]
-        yield [("  Next: ", "bold"), (f"mend it, or bring back what was there: lab undo {ids[0]}", "")]
+        undo = f"where a block is to blame, `lab undo {ids[0]}` and the like bring back what it was"
+        yield [("  Next: ", "bold"), (f"mend it there; {undo}", "")]
 
 
 def text(result: Result, notes: Notes = ()) -> str:

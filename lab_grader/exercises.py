@@ -27,7 +27,6 @@ TOPICS = {
     7: "cross_attention",
     8: "beam_search",
 }
-LOCAL_BOOK = "http://127.0.0.1:8000/book/"
 RELEASED = Path(__file__).with_name("exercises.json")
 RECORDINGS = Path(__file__).with_name("recordings")
 TESTS = Path(__file__).parents[1] / "tests" / "exercises"

@@ -13,7 +13,6 @@ import importlib.machinery
 import importlib.util
 import json
 import linecache
-import os
 import signal
 import subprocess
 import sys
@@ -46,7 +45,7 @@ def troubles(package: Path, wanted: list[str], texts: dict[str, str] | None = No
     waiting = [name for name in modules.in_order(wanted) if modules.digest(name) not in _good]
     found: dict[str, str] = {}
     while waiting:
-        for name, trouble in _try(package, waiting, modules.texts):
+        for name, trouble in _try(package, list(waiting), modules.texts):
             waiting.remove(name)
             if trouble:
                 found[name] = trouble
@@ -173,11 +172,10 @@ def _answers_of_new_python(
 ) -> Iterator[str | Lost]:
     """Have a new Python import modules: fork is not safe with torch everywhere."""
     question = json.dumps([str(package), names, texts])
-    path = os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")])
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__], input=question, stdout=subprocess.PIPE, encoding="utf-8",
-            stderr=subprocess.DEVNULL, timeout=_START, env=os.environ | {"PYTHONPATH": path},
+            stderr=subprocess.DEVNULL, timeout=_START, cwd=package.parent,
         )  # fmt: skip
         said, end = done.stdout, f"the code ended Python (exit code {done.returncode})"
     except subprocess.TimeoutExpired as late:

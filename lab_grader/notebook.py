@@ -158,7 +158,7 @@ class LabMagics(Magics):
         """Display the card, with hints where they can help."""
         exercise, root = result.exercise, str(self._workspace.root)
         hints = ""
-        if result.status != "right":
+        if result.status != "right" and (result.properties or result.diagnosis is None):
             seen = len(self._workspace.hints_seen(exercise))
             hints = card.hint_panel(exercise, seen, root)
         html = card.card(result, notes, hints)
@@ -211,7 +211,7 @@ class LabMagics(Magics):
                 raise
             self._wait(self._pending[error.name], names)
         except importing.CannotImport as error:
-            print(f"✗ {error}")
+            print(f"✗ {error}\nMend it in the file, then run this cell again.")
         else:
             for name in names:
                 self._pending.pop(name, None)

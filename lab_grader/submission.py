@@ -127,10 +127,11 @@ class Remote:
         reply = None
         try:
             reply = self.submission._backend.call(self.target, args, kwargs, gradients)
-            if not (self.submission._proven or self.contract is None or isinstance(reply.value, Made)):
-                self.contract.check(reply.value, args, kwargs, self.submission._names)
-            elif self.contract is not None and not _is_class(self.target):
-                raise WrongType(f"{self.target.name} returned a module, not what it computes")
+            if self.contract is not None and not self.submission._proven:
+                if not isinstance(reply.value, Made):
+                    self.contract.check(reply.value, args, kwargs, self.submission._names)
+                elif not _is_class(self.target):
+                    raise WrongType(f"{self.target.name} returned a module, not what it computes")
         except Failure as failure:
             watch(Seen(failure, returned=self._kind(reply) if self.summary else reply))
             if isinstance(failure, Raised) and self.contract is not None:

@@ -239,7 +239,7 @@ def keep_present(workspace: Workspace, exercise: Exercise) -> None:
     """Keep the block that is in the learner's file now, if it can be found there."""
     try:
         change = plan(workspace, exercise, "")
-    except (OSError, UnicodeDecodeError, UserError):
+    except (OSError, UserError):
         return
     keep(workspace, exercise, change.replaced)
 
@@ -270,7 +270,13 @@ def _is_stub(block: str, exercise: Exercise) -> bool:
 
 
 def _read(path: Path) -> str:
-    return path.read_bytes().decode("utf-8")
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"lab_transformer/{path.name} is not text in UTF-8 ({error.reason} at byte {error.start}): "
+            "save it as that first, nothing was written"
+        ) from None
 
 
 def placed(text: str, exercise: Exercise, chunk: str) -> str:

@@ -215,7 +215,7 @@ def test_one_cause_gives_one_message_however_many_exercises_it_concerns(
     path = learner.file("2.1")
     path.write_text(f"{path.read_text()}\n{line}\n")
     answer = learner.lab("check", "2", "3.2", "3.4")
-    said(answer, words, "lab undo 2.1")
+    said(answer, words, "mend it there", "lab undo 2.1")
     assert answer.out.count(words) == 1
     assert answer.out.count("cannot be imported") == 1
     assert "2.1, 2.2, 2.3" in answer.out

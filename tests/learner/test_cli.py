@@ -196,6 +196,14 @@ def test_undo_shows_what_it_does_asks_and_can_be_undone(learner: Learner) -> Non
     assert ["first" in text for text in kept] == [True, False, True, False, True, False]
 
 
+def test_undo_says_that_a_file_is_no_text(learner: Learner) -> None:
+    learner.file("2.1").write_bytes(b"# caf\xe9\n")
+    answer = learner.lab("undo", "2.1", "--yes")
+    assert answer.code == 2
+    assert "lab_transformer/attention.py is not text in UTF-8" in answer.err
+    assert "Traceback" not in answer.err
+
+
 def test_undo_mends_a_file_that_cannot_be_read(learner: Learner) -> None:
     learner.solve("2.1", "2.2")
     learner.lab("check")
