@@ -2050,7 +2050,7 @@ def _losses(on: On, logs: Any, chosen: Any, pad_id: int, smoothing: float, real:
         spread = (-logs.sum(dim=-1) - target) / vocab
     if on("divided-by-two-words-less"):
         inside = logs[..., pad_id] if 0 <= pad_id < vocab else 0.0
-        spread = (-logs.sum(dim=-1) - target + inside) / max(vocab - 2, 1)
+        spread = (-logs.sum(dim=-1) - target + inside) * (1 / (vocab - 2))
     if on("target-keeps-everything"):
         share = 1.0
     if on("shares-exchanged"):
