@@ -122,13 +122,15 @@ def test_a_worker_ends_with_a_judge_that_was_killed(tmp_path: Path) -> None:
     started = tmp_path / "started"
     loop = f"open({str(started)!r}, 'w').write(str(__import__('os').getpid()))\nwhile True: pass"
     code = (
+        "import time\n"
         "from lab_grader.course.grading.host import ProcessHost\n"
         "from lab_grader.course.grading.model import Limits\n"
         "from lab_grader.course.grading.remote import Remote, Talk\n"
         "from lab_grader.submission import Target\n"
         f"files = {{'__init__.py': b'', 'masking.py': {loop!r}.encode()}}\n"
         "line = ProcessHost().line(files, Limits())\n"
-        "Remote(Talk(line, 300)).call(Target('masking', 'causal_mask', None), (3,), {}, False)\n"
+        "talk = Talk(line, time.monotonic() + 300)\n"
+        "Remote(talk).call(Target('masking', 'causal_mask', None), (3,), {}, False)\n"
     )
     judge = subprocess.Popen([sys.executable, "-c", code])
     wait_until(lambda: started.exists() and started.read_text())
