@@ -24,7 +24,7 @@ from small_class import (
     write_class,
 )
 
-from lab_grader.course.grading import intake
+from lab_grader.course.grading import entry, intake
 from lab_grader.course.grading import run as run_
 from lab_grader.course.grading.gradebook import Gradebook, attention
 from lab_grader.course.grading.model import Refused, Submission
@@ -301,6 +301,27 @@ def test_regrade_knows_a_student_by_the_number_or_a_name_that_is_only_theirs(fil
     assert run_._student("2", known, filled.folder) == "doejane #2"
     with pytest.raises(UserError, match="may be doejane #1, doejane #2"):
         run_._student("doejane", known, filled.folder)
+
+
+def test_an_error_of_the_grader_ends_a_run_with_three_after_all_else_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = tmp_path / "class", tmp_path / "grades"
+    folder.mkdir()
+    for name in ("student-01.zip", "student-02.zip"):
+        (folder / name).write_bytes(b"nothing")
+    plain = entry.open_plain
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            entry, "open_plain", lambda name, at: {}[name] if "01" in name else plain(name, at)
+        )
+        assert run_.grade(folder, out, ["6.1"], isolation="process", seed=7) == 3
+    assert "1 unexpected error of the grader itself" in capsys.readouterr().err
+    assert "KeyError: 'student-01.zip'" in (out / "errors.log").read_text()
+    assert (out / "gradebook.csv").read_text().count("student-") == 2
+    assert "KeyError" not in (out / "feedback" / "student-01.html").read_text()
+    assert run_.grade(folder, out, ["6.1"], isolation="process", seed=7) == 0
+    assert not (out / "errors.log").exists()
 
 
 def test_grades_do_not_go_where_submissions_lie(tmp_path: Path) -> None:

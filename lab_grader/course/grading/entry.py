@@ -36,6 +36,7 @@ DEPTH = 30
 MAGIC = "%%exercise"
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _CHUNK = 4096
+_SHORT = 20_000
 # What Python says of text that it cannot read, or that is too deep for it.
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
@@ -411,8 +412,8 @@ def _split(name: str, text: str, notes: list[str]) -> Iterator[tuple[Exercise, s
     cannot be is given as it stands, on its own lines.
     """
     blocks = {exercise.name: exercise for exercise in catalogue().values()}
-    if not any(block in text for block in blocks):
-        return
+    if len(text) > _SHORT and not any(block in text for block in blocks):
+        return  # a checkout may hold much that is none of ours
     shared: list[str] = []
     own: dict[str, str] = {}
     try:
