@@ -6,7 +6,8 @@ The others run twelve checks, with no isolation. A peer's environment is made be
 first time, with torch taken from the first of them, so that it is installed once. Peers take the same
 time for every submission, so they are given a few only; ours is given whole classes, from 10 to 2,000,
 and its start counts. It does not judge the same answer twice, and students answer alike; so one class
-more is graded in which no two do, because each rounds in a way of its own.
+more is graded in which no two do, because each rounds in a way of its own. What people wait for at the
+terminal, a release or a check, is counted too.
 """
 
 from __future__ import annotations
@@ -384,8 +385,38 @@ def ours(count: int, alike: bool = True) -> tuple[Cost, Memory]:
     return cost, memory
 
 
+def counted(words: list[object], folder: Path) -> Cost:
+    """Run a command and count what it takes."""
+    cost = Cost()
+    subprocess.run([str(word) for word in words], cwd=folder, stdout=subprocess.DEVNULL, check=False)
+    return cost.stop()
+
+
+def waits() -> dict[str, Cost]:
+    """Count what people wait for: a release in a clone where nothing is recorded, another, a check."""
+    clone, workspace = WORK / "clone", WORK / "workspace"
+    left_out = shutil.ignore_patterns("_build", ".venv", ".git", ".*_cache", "__pycache__")
+    shutil.copytree(ROOT, clone, ignore=left_out)
+    released = [sys.executable, "-m", "lab_grader", "release"]
+    found = {
+        "first `lab release`": counted([*released, WORK / "first"], clone),
+        "second `lab release`": counted([*released, workspace], clone),
+        "`import torch`": counted([sys.executable, "-c", "import torch"], WORK),
+    }
+    block = workspace / "lab_transformer" / "attention.py"
+    solution = (clone / "lab_transformer" / "attention.py").read_text()
+    check = [Path(sys.executable).with_name("lab"), "check", "3.2"]
+    for name, text in {
+        "`lab check 3.2`, right": solution,
+        "`lab check 3.2`, wrong": solution.replace("math.sqrt(q.shape[-1])", "q.shape[-1]"),
+    }.items():
+        block.write_text(text)
+        found[name] = counted(check, workspace)
+    return found
+
+
 def main() -> None:
-    """Run all and print two tables."""
+    """Run all and print three tables."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--peers", type=int, default=8, help="submissions for each peer; 0 for none")
     options.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 500, 2000])
@@ -410,6 +441,8 @@ def main() -> None:
             say(f"{name}: {chosen.peers} submissions")
             theirs[name] = grade(chosen.peers)
             say(f"  {theirs[name].clock:.1f} s, processors {theirs[name].work:.1f} s")
+    say("what people wait for")
+    waited = waits()
     found: dict[int, tuple[Cost, Memory]] = {}
     for size in chosen.sizes:
         say(f"lab grade: {size} submissions")
@@ -441,6 +474,10 @@ def main() -> None:
             f"| {needed.judge / 1000:.0f} MB | {needed.main / 1000:.0f} MB |"
         )
         before, start = size, cost.clock
+    print("\n| what | seconds | processor seconds |")
+    print("|---|---|---|")
+    for name, cost in waited.items():
+        print(f"| {name} | {cost.clock:.1f} | {cost.work:.1f} |")
     print(f"\nA judge's memory where no two answers are alike: {memory.judge / 1000:.0f} MB.")
 
 
