@@ -6,8 +6,9 @@ The others run twelve checks, with no isolation. A peer's environment is made be
 first time, with torch taken from the first of them, so that it is installed once. Peers take the same
 time for every submission, so they are given a few only; ours is given whole classes, from 10 to 2,000,
 and its start counts. It does not judge the same answer twice, and students answer alike; so one class
-more is graded in which no two do, because each rounds in a way of its own. What people wait for at the
-terminal, a release or a check, is counted too.
+more is graded in which no two do, because each rounds in a way of its own, and one in which every tenth
+submission does all it can to keep the judge busy. What people wait for at the terminal, a release or a
+check, is counted too.
 """
 
 from __future__ import annotations
@@ -147,9 +148,34 @@ scaled_dot_product_attention = apart(scaled_dot_product_attention)
 split_heads, merge_heads = apart(split_heads), apart(merge_heads)
 """
 
+# What a hostile student's functions return, or do instead.
+HOSTILE = [
+    "torch.zeros(2**20, dtype=torch.float64)",
+    "torch.zeros(0, 2**19), torch.zeros(2**19, 0)",
+    "[float(i) for i in range(19_000)]",
+    "{i * (2**61 - 1): i for i in range(1_900)}",
+    "[torch.zeros(2**16) for _ in range(30)]",
+    "['x' * 1000] * 400",
+    "torch.zeros(2**22)",
+    "{i * (2**61 - 1): i for i in range(10**6)}",
+    "[bytearray(2**28) for _ in range(99)]",
+    "__import__('os').abort()",
+]
 
-def submission(number: int, alike: bool = True) -> str:
+
+def hostile(number: int) -> str:
+    """Write what a student hands in who wants the judge to work."""
+    code = HOSTILE[number // 10 % len(HOSTILE)]
+    return (
+        f"# student {number}\nimport torch\n\n\ndef scaled_dot_product_attention(*args, **more):\n"
+        f"    return {code}\n\n\nsplit_heads = merge_heads = scaled_dot_product_attention\n"
+    )
+
+
+def submission(number: int, kind: str = "alike") -> str:
     """Write what one student hands in: four of five functions are right."""
+    if kind == "hostile" and number % 10 == 5:
+        return hostile(number)
     choice = random.Random(number)
     attention, split, merge = (
         choice.choice(ways[choice.random() < 0.2]) for ways in (ATTENTION, SPLIT, MERGE)
@@ -157,7 +183,8 @@ def submission(number: int, alike: bool = True) -> str:
     return (
         f"# student {number}\nimport math\n\nimport torch\n\n{attention}\n\n"
         f"def split_heads(x, n_heads):\n    return {split}\n\n\n"
-        f"def merge_heads(x):\n    return {merge}\n" + ("" if alike else ROUNDED.format(number=number))
+        f"def merge_heads(x):\n    return {merge}\n"
+        + (ROUNDED.format(number=number) if kind == "apart" else "")
     )
 
 
@@ -363,13 +390,13 @@ def _peak(process: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
-def ours(count: int, alike: bool = True) -> tuple[Cost, Memory]:
+def ours(count: int, kind: str = "alike") -> tuple[Cost, Memory]:
     """Grade a class of a size by `lab grade`: what it took in all."""
-    name = f"{count}-{'alike' if alike else 'apart'}"
+    name = f"{count}-{kind}"
     folder = WORK / f"class-{name}"
     folder.mkdir(parents=True)
     for number in range(count):
-        (folder / f"student-{number:04}.py").write_text(submission(number, alike))
+        (folder / f"student-{number:04}.py").write_text(submission(number, kind))
     words = [
         sys.executable, "-m", "lab_grader", "grade", folder, "--out", WORK / f"grades-{name}",
         "--exercises", "3.2,3.3,3.4", "--jobs", CORES, "--seed", 7, "--isolation", "full",
@@ -450,12 +477,16 @@ def main() -> None:
         say(f"  {found[size][0].clock:.1f} s, processors {found[size][0].work:.1f} s")
     size = max(n for n in found if n <= max(500, min(found)))
     say(f"lab grade: {size} submissions, no two answers alike")
-    apart, memory = ours(size, alike=False)
+    apart, memory = ours(size, "apart")
     say(f"  {apart.clock:.1f} s, processors {apart.work:.1f} s")
+    say(f"lab grade: {size} submissions, every tenth hostile")
+    attacked, worst = ours(size, "hostile")
+    say(f"  {attacked.clock:.1f} s, processors {attacked.work:.1f} s")
     own, work = found[size][0].clock / size, found[size][0].work / size
     ours_by_name = {
         f"`lab grade`, full isolation, a class of {size}": found[size][0],
         "the same, no two answers alike": apart,
+        "the same, every tenth hostile": attacked,
     }
     rows = [(name, cost, size) for name, cost in ours_by_name.items()]
     rows += [(name, cost, chosen.peers) for name, cost in theirs.items()]
@@ -478,7 +509,8 @@ def main() -> None:
     print("|---|---|---|")
     for name, cost in waited.items():
         print(f"| {name} | {cost.clock:.1f} | {cost.work:.1f} |")
-    print(f"\nA judge's memory where no two answers are alike: {memory.judge / 1000:.0f} MB.")
+    print(f"\nA judge's memory where no two answers are alike: {memory.judge / 1000:.0f} MB;")
+    print(f"where every tenth submission is hostile: {worst.judge / 1000:.0f} MB.")
 
 
 if __name__ == "__main__":

@@ -266,7 +266,9 @@ _REASONS = {
 def _read(path: Path, line: Line, why: str) -> tuple[dict[int, str], WorkerLost | None]:
     facts: list[dict[str, Any]] = []
     if path.exists():
-        facts = [json.loads(row) for row in path.read_text(encoding="utf-8").splitlines()]
+        # The last line may be half of one, where the process that wrote it was ended.
+        rows = path.read_text(encoding="utf-8").split("\n")[:-1]
+        facts = [json.loads(row) for row in rows]
     lost = next((row["lost"] for row in facts if row["lost"]), "timeout" if why == "timeout" else "")
     end = None
     if lost:
