@@ -63,7 +63,9 @@ def unsupported() -> set[str]:
 
 def environment(variables: dict[str, str]) -> dict[str, str]:
     """Give the environment with these variables of ours and no others."""
-    return {name: value for name, value in os.environ.items() if name not in KNOWN} | variables
+    others = {name: value for name, value in os.environ.items() if name not in KNOWN}
+    # A thread that waits leaves its core to the runs beside it.
+    return others | {"OMP_WAIT_POLICY": "passive"} | variables
 
 
 def differences(setting: str, variables: dict[str, str], notebook: Path) -> list[Difference]:
