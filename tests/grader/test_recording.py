@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lab_grader.course import bank
+from lab_grader.errors import UserError
 from lab_grader.fingerprints import Trace, store, turns_from
 from lab_grader.runner import Bench, load_tests, trace
 from lab_grader.submission import InProcess, Target
@@ -31,6 +32,12 @@ def test_a_turn_that_a_run_never_asks_for_takes_over_that_run(monkeypatch: pytes
     runs = bank._Runs(EXERCISE, PUBLISHED_SEED)
     assert [runs.of(names) for names in some] == wanted
     assert count < len(runs._done) * len(load_tests()[EXERCISE])
+
+
+def test_nothing_is_recorded_where_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bank.runner, "trace", lambda *_: (False, {}))
+    with pytest.raises(UserError, match=r"the reference of 4\.1 fails"):
+        bank.reference(EXERCISE, PUBLISHED_SEED)
 
 
 def test_stored_turns_are_read_as_they_were() -> None:

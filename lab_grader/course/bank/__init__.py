@@ -23,6 +23,7 @@ from torch import Tensor
 
 from lab_grader import runner
 from lab_grader.diagnosis import Known
+from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
 from lab_grader.fingerprints import Trace, Turns
 from lab_grader.runner import Bench, check, load_tests
@@ -554,7 +555,9 @@ def known(exercise: str, seed: int = PUBLISHED_SEED) -> Known:
 def reference(exercise: str, seed: int) -> tuple[Trace, dict[str, str]]:
     """Run the right solution on the inputs of a seed, and give the messages of all wrong turns."""
     place = catalogue()[exercise]
-    _, right = trace(exercise, import_block(place.module, place.name), seed)
+    passes, right = trace(exercise, import_block(place.module, place.name), seed)
+    if not passes:
+        raise UserError(f"the reference of {exercise} fails its own tests on the inputs of seed {seed}")
     return right, {turn.name: turn.message for turn in spaces()[exercise].turns}
 
 
