@@ -304,9 +304,10 @@ def test_nobody_of_a_class_is_lost(
         received = intake._read_class(Path(place), None, None, reader)
         everybody = intake.everybody(received, ["honest", "missing"])
         students = {one.student for one in everybody}
+        people = {intake.Named(one.student, one.user).person for one in everybody}
         for path in Path(place).iterdir():
             if not path.name.startswith("."):
-                assert intake.name_of(path.name, path.is_file()).student in students
+                assert intake.name_of(path.name, path.is_file()).person in people
         assert not any(one.trouble for one in received if isinstance(one, Refused))
         (honest,) = (one for one in everybody if one.student == "honest")
         assert honest.files == entry.stubs() | honest.files

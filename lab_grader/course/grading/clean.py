@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Iterable
 
 NAME, SENTENCE, SENTENCES = 120, 400, 20
 _DIGITS = 16
-# Control, format (direction marks, nothing of width zero), half characters, unassigned, line ends.
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def clean(text: str) -> str:
     """Make a sentence that can be shown anywhere: what cannot be seen is written as its number."""
-    shown = "".join(_number(char) if unicodedata.category(char) in _UNSEEN else char for char in text)
+    # Control, direction marks, nothing of width zero, half characters, and spaces of other kinds.
+    shown = "".join(char if char.isprintable() else _number(char) for char in text)
     return shown if len(shown) <= SENTENCE else shown[: SENTENCE - 1] + "…"
 
 
@@ -32,25 +30,21 @@ def clean_name(name: str) -> str:
     full length, and a sum of all of it at the end.
     """
     edges = {0, len(name) - 1}
-    shown = "".join(
-        "\\\\" if char == "\\" else _number(char) if _is_odd(char, place in edges) else char
-        for place, char in enumerate(name)
-    )
+    shown = "".join(_shown(char, place in edges) for place, char in enumerate(name))
     if len(shown) < NAME:
         return shown
     sum_ = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{shown[: NAME - _DIGITS - 1]}…{sum_}"
 
 
-def _is_odd(char: str, at_edge: bool) -> bool:
-    """Tell what cannot be seen in a name: spaces other than one inside it, too."""
-    if char == " ":
-        return at_edge
-    return unicodedata.category(char) in _UNSEEN | {"Zs"}
+def _shown(char: str, at_edge: bool) -> str:
+    if char == "\\":
+        return "\\\\"
+    return char if char.isprintable() and not (char == " " and at_edge) else _number(char)
 
 
 def _number(char: str) -> str:
     code = ord(char)
-    return (
-        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-    )
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
