@@ -28,7 +28,9 @@ from lab_grader.tape import PUBLISHED_SEED
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
 
 # After so many properties of an exercise that hung, the others have this many seconds: a loop that
-# never ends is mostly everywhere, and an answer takes milliseconds. Then the rest is not tried.
+# never ends is mostly everywhere, and an answer takes milliseconds. After so many that hung or crashed,
+# each of which costs a worker, the rest is not tried.
+_LOST = ("timeout", "crashed", "memory")
 _PATIENCE, _HURRY, _ENOUGH = 1, 1.0, 4
 _START = 60.0  # to start a worker on a busy machine
 # All properties of a submission together may take so many times as long as one may.
@@ -57,15 +59,18 @@ def grade(
         return property
 
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
-        hung = 0
+        lost: list[str] = []
         for test in tests:
             own = limits.get(test.exercise, Limits())
-            if hung == _ENOUGH or spent >= _SUBMISSION * own.seconds:
-                why = "this exercise" if hung == _ENOUGH else "this submission"
-                yield _late(test, f"not tried: {why} has taken too long")
+            if len(lost) == _ENOUGH:
+                why = f"not tried, after {_ENOUGH} properties that hung or crashed"
+                yield _given_up(test, why, lost[-1])
                 continue
-            property = check_on(seed, test, hung >= _PATIENCE)
-            hung += property.symptom == "timeout"
+            if spent >= _SUBMISSION * own.seconds:
+                yield _given_up(test, "not tried: this submission has taken too long")
+                continue
+            property = check_on(seed, test, lost.count("timeout") >= _PATIENCE)
+            lost += [property.symptom] if property.symptom in _LOST else []
             yield property
 
     def example(result: Result) -> Property | None:
@@ -114,12 +119,12 @@ def _judged(
             )
     except TimeIsUp:
         line.drop()
-        property = _late(test, "what came back takes too long to judge")
+        property = _given_up(test, "what came back takes too long to judge")
     return property, time.monotonic() - start
 
 
-def _late(test: Test, message: str) -> Property:
-    return Property(test.sentence, test.guard, False, message, "timeout")
+def _given_up(test: Test, message: str, symptom: str = "timeout") -> Property:
+    return Property(test.sentence, test.guard, False, message, symptom)
 
 
 @functools.cache
