@@ -85,7 +85,10 @@ def embed(
     one_hot_tokens: Float[Tensor, "... vocab"],
     table: Float[Tensor, "vocab d_model"],
 ) -> Float[Tensor, "... d_model"]:
-    """Look up the embedding of every token by multiplying its one-hot row with the table."""
+    """Look up the embedding of every token by multiplying its one-hot row with the table.
+
+    The embeddings have the dtype and the precision of the table.
+    """
     check_shapes(one_hot_tokens=(one_hot_tokens, "... vocab"), table=(table, "vocab d_model"))
     raise NotImplementedError("Exercise 1.2: Embedding as a matrix product")
 
