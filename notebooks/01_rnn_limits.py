@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from lab_transformer import embedding, rnn
+from lab_transformer.progress import progress
 
 plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
 
@@ -421,7 +422,7 @@ def train(kind, steps):
     draw = torch.Generator().manual_seed(0)
     model = Reciter(kind)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(steps):
+    for _ in progress(range(steps), "training"):
         n = int(torch.randint(1, LONGEST + 1, (), generator=draw))
         tokens = torch.randint(WORDS, (64, n), generator=draw)
         loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flip(1).flatten())

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from lab_transformer import attention
+from lab_transformer.progress import progress
 
 plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
 
@@ -328,7 +329,7 @@ def train(learned):
     torch.manual_seed(0)
     model, draw, curve = LookUp(learned), torch.Generator().manual_seed(0), []
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
-    for step in range(501):
+    for step in progress(range(501), "training"):
         if step % 20 == 0:
             with torch.no_grad():
                 curve.append((model(test).argmax(-1) == wanted).float().mean().item())

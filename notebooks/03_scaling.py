@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from lab_transformer import attention
+from lab_transformer.progress import progress
 
 plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
 
@@ -217,7 +218,7 @@ def recall(root, d=128, words=64, pairs=16, batch=32, steps=100):
     w_out = nn.Parameter(torch.zeros(d, words))
     optimizer = torch.optim.Adam([w_q, w_k, w_v, w_out], lr=0.005)
     losses = []
-    for _ in range(steps):
+    for _ in progress(range(steps), "training"):
         keys = torch.rand(batch, words).argsort(dim=-1)[:, :pairs]
         values = torch.randint(words, (batch, pairs))
         asked = torch.randint(pairs, (batch, 1))
@@ -447,7 +448,7 @@ def train_roles(n_heads, listed, steps=400):
     torch.manual_seed(0)
     model = TwoRoles(n_heads)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-    for _ in range(steps):
+    for _ in progress(range(steps), "training"):
         words, wanted = sentences(64, listed)
         said, _ = model(words)
         if listed:

@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from lab_transformer import attention, positional
+from lab_transformer.progress import progress
 
 plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
 
@@ -286,7 +287,7 @@ def train_order(places, steps=250):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     held_out, first = six_words(4000)
     shares = []
-    for step in range(steps):
+    for step in progress(range(steps), "training"):
         words, answer = six_words(64)
         loss = functional.cross_entropy(model(words).mean(dim=1), answer)
         optimizer.zero_grad()
@@ -426,7 +427,7 @@ def train_lengths(places, task, steps=300, trained=20):
     torch.manual_seed(0)
     model = Reader(places, results=20)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(steps):
+    for _ in progress(range(steps), "training"):
         words = torch.randint(20, (32, trained))
         logits = model(words, torch.ones(trained, trained, dtype=torch.bool).tril())
         loss = functional.cross_entropy(logits.mT, task(words), ignore_index=-1)

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from lab_transformer import encoder, feedforward, normalization, positional
+from lab_transformer.progress import progress
 
 torch.set_num_threads(1)  # sums in one order, so that every run gives the same digits
 plt.rcParams.update(
@@ -508,7 +509,7 @@ def train(norm_first, warmup, steps=160, rate=2e-3):
     model = torch.nn.ModuleList([stack, embedding, output])
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     losses = []
-    for step in range(steps):
+    for step in progress(range(steps), "training"):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / warmup)
         digits = torch.randint(0, 10, (16, 8))

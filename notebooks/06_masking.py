@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from lab_transformer import decoder, encoder, loss, masking, positional
+from lab_transformer.progress import progress
 
 torch.set_num_threads(1)  # sums in one order, so that every run gives the same digits
 plt.rcParams.update(
@@ -385,7 +386,7 @@ def train(kind):
     rng, model = random.Random(0), TinyModel(kind)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     losses = []
-    for _ in range(200):
+    for _ in progress(range(200), "training"):
         target = sentences(rng, 64)
         now = loss.sequence_loss(model(loss.shift_right(target, START)), target, PAD)
         optimizer.zero_grad()

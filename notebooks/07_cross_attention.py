@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from lab_transformer import attention, corpus, decoder, loss, masking, transformer
+from lab_transformer.progress import progress
 
 plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
 
@@ -398,7 +399,8 @@ def train(language):
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, STEPS, pct_start=0.15)
     epochs = (corpus.batches(kept, *known, size=SIZE, seed=seed) for seed in itertools.count())
     stream = itertools.chain.from_iterable(epochs)
-    for step, (source, target) in enumerate(itertools.islice(stream, STEPS), start=1):
+    batches = progress(itertools.islice(stream, STEPS), "training", total=STEPS)
+    for step, (source, target) in enumerate(batches, start=1):
         logits = model(source, loss.shift_right(target, known[1].bos_id))
         cost = loss.sequence_loss(logits, target, known[1].pad_id)
         optimiser.zero_grad()

@@ -24,6 +24,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from lab_transformer import attention, decoding, generation, gpt, loss, masking, transformer
+from lab_transformer.progress import progress
 
 torch.set_num_threads(1)
 plt.rcParams.update({"figure.figsize": (5.5, 3), "figure.dpi": 80})
@@ -303,7 +304,7 @@ torch.manual_seed(0)
 rng = random.Random(0)
 model = transformer.Transformer(len(ENGLISH), len(ITALIAN), n_layers=1, d_model=48, n_heads=4, d_ff=96)
 optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
-for number in range(450):
+for number in progress(range(450), "training"):
     optimizer.param_groups[0]["lr"] = 3e-3 * min((number + 1) / 50, 1.02 - number / 450)
     sources, targets = zip(*(make_pair(rng, broken=0.1) for _ in range(48)), strict=True)
     source, target = padded(sources), padded(targets)
