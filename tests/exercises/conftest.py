@@ -31,11 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="auto", help="cpu, cuda, mps, or auto (the default)")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if exercise := getattr(item.function, "exercise", None):
+        function = getattr(item, "function", None)  # a notebook's cell has none
+        if exercise := getattr(function, "exercise", None):
             item.add_marker(pytest.mark.exercise(exercise))
-            if item.function.guard:
+            if function.guard:
                 item.add_marker(pytest.mark.guard)
 
 
