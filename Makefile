@@ -55,7 +55,7 @@ test: $(ENV) system ## run every check
 	@$(PYTEST) $(if $(ARGS),$(ARGS),--nbval --nbval-sanitize-with notebooks/nbval.cfg tests notebooks)
 
 fuzz: $(ENV) ## throw 100,000 broken and hostile things at what reads submissions
-	@LAB_FUZZ=$(or $(ARGS),20000) $(PYTEST) -q tests/fuzz
+	@LAB_FUZZ=$(or $(ARGS),6500) $(PYTEST) -q tests/fuzz
 
 portable: $(ENV) ## run the notebooks as on other machines, and with other seeds
 	@$(BIN)/python tools/portable.py $(ARGS)
