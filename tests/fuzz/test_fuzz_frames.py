@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 import tracemalloc
@@ -53,7 +54,8 @@ def test_a_damaged_answer_is_refused_or_is_another_answer(message: bytes) -> Non
 def test_what_can_be_packed_comes_back(value: Any) -> None:
     packed = codec.pack(value)
     found = read(packed)
-    if found is not None and "\ud800" not in repr(value):
+    # Half characters are replaced on the way, and a set may come in another order then.
+    if found is not None and not re.search(r"\\ud[89a-f]", repr(value)):
         assert codec.pack(found) == packed
 
 

@@ -45,8 +45,8 @@ class _Watchdog:
             yield
         finally:
             with self._lock:
-                self._deadlines.pop(me, None)
-                _interrupt(me, None)  # what was raised too late is not raised at all
+                if self._deadlines.pop(me, None) is None:
+                    _take_back(me)  # what was raised too late is not raised at all
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -70,9 +70,26 @@ class _Watchdog:
                         _interrupt(thread, TimeIsUp)
 
 
-def _interrupt(thread: int, error: type[BaseException] | None) -> None:
-    raised = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+class _Nothing(BaseException):
+    """Takes the place of an interruption that nobody needs any more."""
+
+
+def _interrupt(thread: int, error: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def _take_back(me: int) -> None:
+    """Let an interruption of this thread that may be on its way come to nothing.
+
+    Python has a call for that, after which it looks for an interruption at every step, for ever: all
+    is slower then, and 3.11 hangs under a tracer.
+    """
+    try:
+        _interrupt(me, _Nothing)
+        while True:
+            pass
+    except _Nothing:
+        pass
 
 
 _WATCHDOG = _Watchdog()
