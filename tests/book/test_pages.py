@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from lab_grader.course.serve import BOOK as HTML
 
+pytestmark = pytest.mark.browser
+
 PAGES = sorted(
     str(page.relative_to(HTML))
     for folder in ("book", "notebooks")
