@@ -13,6 +13,8 @@ from torch import Tensor
 from lab_grader.course.serve import BOOK as HTML
 from lab_transformer import attention, decoding, masking, normalization, positional, rnn
 
+pytestmark = pytest.mark.browser
+
 WEEKS = {
     "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
     "norms": 5, "masking": 6, "translator": 7, "beams": 8,
