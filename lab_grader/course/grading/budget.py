@@ -12,7 +12,6 @@ import ctypes
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from lab_grader.failures import TimeIsUp
 
@@ -102,12 +101,13 @@ def bounded_memory() -> Iterator[None]:
     try:
         import resource  # there is none on Windows
 
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        from lab_grader.course.grading.confine import mapped
+
+        bound = mapped() + MEMORY
         limits = resource.getrlimit(resource.RLIMIT_AS)
     except (ImportError, OSError):
         yield
         return
-    bound = pages * resource.getpagesize() + MEMORY
     if limits[0] != resource.RLIM_INFINITY:
         bound = min(bound, limits[0])
     resource.setrlimit(resource.RLIMIT_AS, (bound, limits[1]))

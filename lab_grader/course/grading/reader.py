@@ -27,6 +27,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Self
 
 from lab_grader.course.grading import entry
+from lab_grader.course.grading.confine import mapped
 from lab_grader.course.grading.entry import Unreadable
 
 SECONDS, MEMORY = 2, 512 << 20  # of the processor, and beyond what Python itself has
@@ -182,8 +183,7 @@ def _answer(job: dict[str, str], opened: int) -> tuple[dict[str, Any], list[byte
 def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError):  # where there is no such limit, there is one of time
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + MEMORY
+        most = mapped() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
