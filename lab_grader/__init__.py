@@ -1,4 +1,4 @@
-"""Everything that checks: exercises, tests, diagnosis, release and grading of Lab Transformer."""
+"""What no learner gets: the bank of wrong turns, release, serving, and grading a class."""
 
 from __future__ import annotations
 
@@ -9,17 +9,8 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Answer `%load_ext lab_grader`: in a workspace with the code that lies there."""
-    import importlib
-    import sys
+    """Answer `%load_ext lab_grader`, as notebooks of the first edition say."""
+    import lab_check
 
-    from lab_grader.exercises import foreign_workspace
-
-    root = foreign_workspace()
-    if root is not None:
-        sys.path.insert(0, str(root))
-        for name in [
-            name for name in sys.modules if name.startswith(("lab_grader", "lab_transformer"))
-        ]:
-            del sys.modules[name]
-    importlib.import_module("lab_grader.notebook").load(shell)
+    print("lab_grader is called lab_check now: this notebook's first cell can say %load_ext lab_check")
+    lab_check.load_ipython_extension(shell)

@@ -8,7 +8,7 @@
 # The chapter "What recurrence cannot do" tells the story. Here you write its blocks.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import time

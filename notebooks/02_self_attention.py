@@ -8,7 +8,7 @@
 # The chapter "From static to contextual vectors" works the same example by hand.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import time

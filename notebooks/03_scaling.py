@@ -6,7 +6,7 @@
 # measure it, build the attention of the 2017 paper, and then let several heads look at once.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import itertools

@@ -7,7 +7,7 @@
 # most models use today.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import math

@@ -8,7 +8,7 @@
 # the story; here you build it.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import ipywidgets

@@ -7,7 +7,7 @@
 # [The chapter](../book/06_masking.md) has the story; here you build it.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import math

@@ -6,7 +6,7 @@
 # between two sequences, the decoder around it, the whole Transformer, and a measure of where it looks.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import itertools

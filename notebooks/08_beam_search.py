@@ -7,7 +7,7 @@
 # a number. The [chapter](../book/08_beam_search.md) tells the story.
 
 # %%
-# %load_ext lab_grader
+# %load_ext lab_check
 
 # %%
 import heapq

@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab_grader import source
-from lab_grader.course import bank
-from lab_grader.course.prove import prove
-from lab_grader.exercises import Exercise, catalogue, package_folder
-from lab_grader.runner import Bench, Result, check, load_tests
-from lab_grader.submission import import_block
-from lab_grader.tape import PUBLISHED_SEED
+from lab_check import source
+from lab_check.calling.calls import import_block
+from lab_check.exercises import Exercise, catalogue
+from lab_check.paths import package_folder
+from lab_check.running.runner import Bench, Result, check, load_tests
+from lab_check.running.tape import PUBLISHED_SEED
+from lab_grader import bank
+from lab_grader.prove import prove
 
 pytestmark = pytest.mark.bank
 

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from lab_grader.diagnosis import Known
-from lab_grader.failures import Raised, WrongType
-from lab_grader.fingerprints import fingerprint
-from lab_grader.submission import Reply, Seen
+from lab_check.calling.calls import Reply
+from lab_check.calling.failures import Raised, WrongType
+from lab_check.diagnosing.fingerprints import fingerprint
+from lab_check.diagnosing.turns import KnownTurns
+from lab_check.running.submission import Seen
 
 pytestmark = pytest.mark.bank
 
@@ -23,11 +24,11 @@ def value(number: float) -> list:
     return fingerprint(Seen(Reply(torch.tensor([number, 1.0]))))
 
 
-def known(**turns: dict) -> Known:
+def known(**turns: dict) -> KnownTurns:
     calls = {key for trace in turns.values() for key in trace}
     listed = [(tuple(name.split("_")), trace) for name, trace in turns.items()]
     words = {name: f"{name}." for names, _ in listed for name in names}
-    return Known(dict.fromkeys(calls, value(0.0)), listed, words)
+    return KnownTurns(dict.fromkeys(calls, value(0.0)), listed, words)
 
 
 def test_a_wrong_kind_of_number_is_the_same_mistake_in_every_width() -> None:
@@ -82,7 +83,7 @@ def test_what_takes_time_is_asked_only_when_nothing_simpler_explains_all() -> No
 
     right = dict.fromkeys("01", value(0.0))
     singles = known(a=right | {"0": value(2.0)}, b=right | {"1": value(3.0)})
-    turns = Known(right, singles.turns, singles.messages, pairs)
+    turns = KnownTurns(right, singles.turns, singles.messages, pairs)
     assert turns.recognise(right | {"0": value(2.0)}).name == "a"
     assert not asked
     for _ in range(2):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lab_grader.course import mutants
-from lab_grader.course.mutants import Mutant, mutate
-from lab_grader.errors import UserError
-from lab_grader.exercises import catalogue, select
+from lab_check.errors import UserError
+from lab_check.exercises import catalogue, select
+from lab_grader.mutants import scores
+from lab_grader.mutants.scores import Mutant, mutate
 
 pytestmark = pytest.mark.bank
 
@@ -68,19 +68,19 @@ def test_every_mutant_is_another_program_of_one_changed_line() -> None:
 
 
 def test_every_exercise_has_mutants() -> None:
-    assert all(mutants.mutants_of(exercise) for exercise in catalogue().values())
+    assert all(scores.mutants_of(exercise) for exercise in catalogue().values())
 
 
 def test_a_wrong_change_is_killed_and_one_without_effect_survives() -> None:
     (exercise,) = select(["2.1"])
-    assert mutants.outcome(exercise, _mutant("return x @ x.mT")) == "survived"
-    assert mutants.outcome(exercise, _mutant("return (x @ x.mT).detach()")) == "gradient"
+    assert scores.outcome(exercise, _mutant("return x @ x.mT")) == "survived"
+    assert scores.outcome(exercise, _mutant("return (x @ x.mT).detach()")) == "gradient"
 
 
 def test_an_endless_loop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "SECONDS", 0.5)
     (exercise,) = select(["2.1"])
-    assert mutants.outcome(exercise, _mutant("while True: pass")) == "timeout"
+    assert scores.outcome(exercise, _mutant("while True: pass")) == "timeout"
 
 
 def _mutant(line: str) -> Mutant:
@@ -89,7 +89,7 @@ def _mutant(line: str) -> Mutant:
 
 
 def test_tests_notice_every_mutant_of_an_exercise() -> None:
-    (score,) = mutants.score(select(["2.1"]))
+    (score,) = scores.score(select(["2.1"]))
     assert score.survivors == []
     assert score.problems == []
     assert score.killed == score.mutants > 5
@@ -98,14 +98,14 @@ def test_tests_notice_every_mutant_of_an_exercise() -> None:
 def test_an_entry_for_a_mutant_that_is_killed_is_a_problem() -> None:
     (exercise,) = select(["2.1"])
     mutant = _mutant("return x @ x")
-    assert mutants._score(exercise, [(mutant, "value")], {mutant.key: "no effect"}).problems
-    assert not mutants._score(exercise, [(mutant, "survived")], {mutant.key: "no effect"}).problems
+    assert scores._score(exercise, [(mutant, "value")], {mutant.key: "no effect"}).problems
+    assert not scores._score(exercise, [(mutant, "survived")], {mutant.key: "no effect"}).problems
 
 
 def test_every_listed_mutant_exists_and_says_why() -> None:
-    made = {m.key for exercise in catalogue().values() for m in mutants.mutants_of(exercise)}
-    for key, why in mutants.listed().items():
-        assert key in made, f"take this off {mutants.LISTED.name}: there is no such mutant: {key}"
+    made = {m.key for exercise in catalogue().values() for m in scores.mutants_of(exercise)}
+    for key, why in scores.listed().items():
+        assert key in made, f"take this off {scores.LISTED.name}: there is no such mutant: {key}"
         assert why.endswith(".")
 
 
@@ -115,4 +115,4 @@ def test_a_mutant_listed_twice_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     path.write_text(group * 2)
     monkeypatch.setattr(mutants, "LISTED", path)
     with pytest.raises(UserError, match="listed twice"):
-        mutants.listed()
+        scores.listed()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lab_grader.course.serve import BOOK, bind, serve
-from lab_grader.exercises import catalogue
+from lab_check.exercises import catalogue
+from lab_grader.serve import BOOK, bind, serve
 
 ROOT = Path(__file__).resolve().parents[1]
 

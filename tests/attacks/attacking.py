@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from lab_grader.course.grading.model import Grade
-from lab_grader.course.grading.sandbox import Sandbox
+from lab_grader.grading.model import Grade
+from lab_grader.grading.sandbox.confined import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent

@@ -9,10 +9,10 @@ import pytest
 import torch
 from attacking import Judged
 
-from lab_grader.course.grading.judge import grade
-from lab_grader.course.grading.model import Grade, Limits, Submission
-from lab_grader.course.grading.sandbox import Sandbox
-from lab_grader.exercises import catalogue
+from lab_check.exercises import catalogue
+from lab_grader.grading.judging.judge import grade
+from lab_grader.grading.model import Grade, Limits, Submission
+from lab_grader.grading.sandbox.confined import Sandbox
 
 
 @pytest.fixture(scope="session")

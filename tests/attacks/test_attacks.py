@@ -12,10 +12,10 @@ import pytest
 import torch
 from attacking import HERE, PACKAGE, Judged, attack, functions, processes, traces
 
-from lab_grader.course.grading.model import Grade, Limits
-from lab_grader.course.grading.remote import Remote, Talk
-from lab_grader.course.grading.sandbox import Sandbox
-from lab_grader.submission import Submission
+from lab_check.running.submission import Submission
+from lab_grader.grading.judging.remote import Remote, Talk
+from lab_grader.grading.model import Grade, Limits
+from lab_grader.grading.sandbox.confined import Sandbox
 
 pytestmark = pytest.mark.sandbox
 
@@ -113,7 +113,7 @@ def test_an_endless_loop_costs_only_the_property_it_happens_in(judged: Judged) -
 
 def test_what_is_changed_in_place_is_seen_by_the_judge(judged: Judged) -> None:
     text = """
-import lab_grader.submission as seam
+import lab_check.calling.calls as seam
 seam.changed = lambda before, after: []
 seam._identical = lambda a, b: True
 def softmax(scores, dim=-1):

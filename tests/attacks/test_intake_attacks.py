@@ -12,12 +12,12 @@ import pytest
 from entries import ENTRIES, MODULE, READ
 from small_class import RIGHT
 
-from lab_grader.course.grading import entry, intake
-from lab_grader.course.grading.entry import Unreadable
-from lab_grader.course.grading.gradebook import Gradebook
-from lab_grader.course.grading.model import Refused, Submission
-from lab_grader.course.grading.reader import Reader
-from lab_grader.course.grading.reports import file_name
+from lab_grader.grading.gradebook.book import Gradebook
+from lab_grader.grading.gradebook.reports import file_name
+from lab_grader.grading.intake import collect, entry
+from lab_grader.grading.intake.entry import Unreadable
+from lab_grader.grading.intake.reader import Reader
+from lab_grader.grading.model import Refused, Submission
 
 Received = list[Submission | Refused]
 HONEST = ["doejane #8123", "honest-01", "honest-02", "honest-03"]
@@ -42,11 +42,11 @@ def received(tmp_path_factory: pytest.TempPathFactory) -> Received:
     folder = honest(tmp_path_factory.mktemp("class") / "class")
     for name, make, _ in ENTRIES.values():
         make(folder / name)
-    return intake.read_submissions(folder)
+    return collect.read_submissions(folder)
 
 
 def test_honest_neighbours_are_read_as_without_them(received: Received, tmp_path: Path) -> None:
-    alone = intake.read_submissions(honest(tmp_path / "class"))
+    alone = collect.read_submissions(honest(tmp_path / "class"))
     assert [one.student for one in alone] == HONEST
     assert [one for one in received if one.student in HONEST] == alone
 
@@ -54,7 +54,7 @@ def test_honest_neighbours_are_read_as_without_them(received: Received, tmp_path
 @pytest.mark.parametrize("what", ENTRIES)
 def test_an_entry_costs_only_itself_and_says_why(what: str, received: Received) -> None:
     name, _, says = ENTRIES[what]
-    whose = intake.name_of(name, is_file=True).student
+    whose = collect.name_of(name, is_file=True).student
     (found,) = (one for one in received if one.student == whose)
     assert isinstance(found, Submission if says == READ else Refused), found
     if isinstance(found, Refused):
@@ -65,7 +65,7 @@ def test_an_entry_costs_only_itself_and_says_why(what: str, received: Received) 
 
 
 def test_every_entry_is_somebodys_of_their_own(received: Received) -> None:
-    everybody = intake.everybody(received, None)
+    everybody = collect.everybody(received, None)
     assert len(everybody) == len(ENTRIES) + len(HONEST)
     pages = {unicodedata.normalize("NFKC", file_name(one.student)).casefold() for one in everybody}
     assert len(pages) == len(everybody)
@@ -73,7 +73,7 @@ def test_every_entry_is_somebodys_of_their_own(received: Received) -> None:
 
 
 def test_nothing_unseen_is_left_in_what_is_shown(received: Received) -> None:
-    for one in intake.everybody(received, None):
+    for one in collect.everybody(received, None):
         for text in (one.student, one.source, one.unreadable, *one.notes):
             assert text.isprintable(), text
             assert len(text) <= 1000
@@ -82,7 +82,7 @@ def test_nothing_unseen_is_left_in_what_is_shown(received: Received) -> None:
 def test_the_gradebook_takes_everybody(received: Received, tmp_path: Path) -> None:
     book = Gradebook(tmp_path)
     try:
-        everybody = intake.everybody(received, None)
+        everybody = collect.everybody(received, None)
         book.receive(everybody, [one for one in received if isinstance(one, Refused)])
         assert len(book.submissions()) == len(everybody)
     finally:
@@ -112,14 +112,14 @@ def test_an_error_of_the_grader_costs_the_entry_it_happens_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = honest(tmp_path / "class")
-    alone = intake.read_submissions(folder)
+    alone = collect.read_submissions(folder)
     plain = entry.open_plain
 
     def open_plain(name: str, at: int) -> tuple[int, os.stat_result]:
         return {}[name] if name == "honest-02.zip" else plain(name, at)
 
     monkeypatch.setattr(entry, "open_plain", open_plain)
-    *others, refusal = intake.read_submissions(folder)
+    *others, refusal = collect.read_submissions(folder)
     assert others == [one for one in alone if one.student != "honest-02"]
     assert isinstance(refusal, Refused)
     assert (refusal.student, "errors.log" in refusal.reason) == ("honest-02", True)
@@ -130,6 +130,6 @@ def test_an_error_of_the_grader_costs_the_entry_it_happens_in(
 def test_who_has_handed_in_before_an_unreadable_file_is_graded(tmp_path: Path) -> None:
     (tmp_path / "student-01.py").write_text(RIGHT)
     (tmp_path / "student-01.zip").write_bytes(b"nothing")
-    (one,) = intake.everybody(intake.read_submissions(tmp_path), None)
+    (one,) = collect.everybody(collect.read_submissions(tmp_path), None)
     assert one.unreadable == ""
     assert any("student-01.zip could not be understood" in note for note in one.notes)

@@ -9,10 +9,10 @@ import pytest
 from attacking import ROOT, processes, traces
 from small_notebook import RIGHT, package, prepared
 
-from lab_grader.course.grading import notebook
-from lab_grader.course.grading.model import Grade, Submission, refused
-from lab_grader.course.grading.sandbox import Sandbox
-from lab_grader.exercises import catalogue
+from lab_check.exercises import catalogue
+from lab_grader.grading.model import Grade, Submission, refused
+from lab_grader.grading.notebooks import week_notebook
+from lab_grader.grading.sandbox.confined import Sandbox
 
 pytestmark = pytest.mark.sandbox
 
@@ -54,22 +54,22 @@ HOSTILE = {
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> notebook.Notebook:
+def small(tmp_path: Path) -> week_notebook.Notebook:
     return prepared(tmp_path, seconds=6.0, memory=2 * 2**30)
 
 
-def graded(host: Sandbox, small: notebook.Notebook, files: dict[str, bytes]) -> Grade:
+def graded(host: Sandbox, small: week_notebook.Notebook, files: dict[str, bytes]) -> Grade:
     """Grade the notebook of a student whose causal mask has no points, and whose padding mask has."""
     student = Submission("student-01", files)
     nothing, all_ = (refused(student, catalogue()[id], "", "full") for id in ("6.1", "6.2"))
-    return notebook.grade(
+    return week_notebook.grade(
         student, small, [nothing, dataclasses.replace(all_, points=all_.max_points)], host
     )
 
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_block_earns_nothing_and_leaves_nothing(
-    what: str, host: Sandbox, small: notebook.Notebook
+    what: str, host: Sandbox, small: week_notebook.Notebook
 ) -> None:
     before = processes(host)
     grade = graded(host, small, package(f"def causal_mask(length):\n    {HOSTILE[what]}"))
@@ -79,6 +79,8 @@ def test_a_hostile_block_earns_nothing_and_leaves_nothing(
     assert traces() == []
 
 
-def test_a_neighbour_is_graded_as_without_an_attack(host: Sandbox, small: notebook.Notebook) -> None:
+def test_a_neighbour_is_graded_as_without_an_attack(
+    host: Sandbox, small: week_notebook.Notebook
+) -> None:
     grade = graded(host, small, RIGHT)
     assert (grade.points, grade.passed) == (2.0, [small.cells[1].label])

@@ -36,15 +36,15 @@ def reads_the_tests():
 
 
 def reads_the_bank():
-    return Path(f"{ROOT}/lab_grader/course/bank/week2.py").read_text()
+    return Path(f"{ROOT}/lab_grader/bank/week2.py").read_text()
 
 
 def imports_the_bank():
-    return importlib.import_module("lab_grader.course.bank").spaces()
+    return importlib.import_module("lab_grader.bank").spaces()
 
 
 def imports_the_judge():
-    return importlib.import_module("lab_grader.course.grading.judge")
+    return importlib.import_module("lab_grader.grading.judging.judge")
 
 
 def reads_the_solutions():

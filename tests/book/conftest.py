@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab_grader.course.serve import BOOK, bind
+from lab_grader.serve import BOOK, bind
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
-from lab_grader.course.serve import BOOK as HTML
+from lab_grader.serve import BOOK as HTML
 from lab_transformer import attention, decoding, masking, normalization, positional, rnn
 
 pytestmark = pytest.mark.browser

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from lab_grader.course.serve import BOOK as HTML
+from lab_grader.serve import BOOK as HTML
 
 pytestmark = pytest.mark.browser
 

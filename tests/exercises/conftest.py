@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-import lab_grader
+import lab_check
 import lab_transformer
-from lab_grader.runner import Bench, Test, find_device
-from lab_grader.submission import Submission
-from lab_grader.tape import PUBLISHED_SEED, Draw
+from lab_check.running.runner import Bench, Test, find_device
+from lab_check.running.submission import Submission
+from lab_check.running.tape import PUBLISHED_SEED, Draw
 
 # Another copy may be installed, or be loaded already: its blocks would be tested in the place of these.
-for package in (lab_transformer, lab_grader):
+for package in (lab_transformer, lab_check):
     home = Path(str(package.__file__)).resolve().parents[1]
     if home != Path(__file__).resolve().parents[2]:
         pytest.exit(

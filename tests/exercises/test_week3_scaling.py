@@ -5,7 +5,7 @@ import statistics
 
 import torch
 
-from lab_grader.testing import (
+from lab_check.running.testing import (
     agree,
     exercise,
     finite,

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lab_grader.testing import (
+from lab_check.running.testing import (
     agree,
     exercise,
     finite,

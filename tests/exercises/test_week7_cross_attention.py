@@ -2,7 +2,7 @@
 
 import torch
 
-from lab_grader.testing import (
+from lab_check.running.testing import (
     agree,
     exercise,
     gradients,

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from lab_grader import codec
-from lab_grader.course.grading import wire
-from lab_grader.course.grading.model import Limits
-from lab_grader.course.grading.remote import WorkerLost
+from lab_check.calling import codec, messages
+from lab_grader.grading.judging.remote import WorkerLost
+from lab_grader.grading.model import Limits
 
 
 class Stranger:
@@ -33,7 +32,7 @@ class Stranger:
         self._left -= 1
         if self._left < 0:
             raise WorkerLost("timeout", "no answer in time")
-        self._waiting = self._answer(data[8 : 8 + wire.ID])
+        self._waiting = self._answer(data[8 : 8 + messages.ID])
 
     def receive(self, count: int) -> bytes:
         if len(self._waiting) < count:
@@ -153,4 +152,4 @@ questions = st.fixed_dictionaries(
     {"callback": numbers, "args": values, "keep": values}, optional={"backward": numbers}
 )
 said = (answers | failures | questions).map(codec.pack)
-messages = st.one_of(said, damaged(said), written(), st.binary(max_size=200))
+anything = st.one_of(said, damaged(said), written(), st.binary(max_size=200))

@@ -11,19 +11,18 @@ from typing import Any
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from stranger import Stranger, damaged, framed, messages, said, values, written
+from stranger import Stranger, anything, damaged, framed, said, values, written
 
-from lab_grader import codec
-from lab_grader.course.grading import wire
-from lab_grader.course.grading.remote import Remote, Talk
-from lab_grader.failures import Failure
-from lab_grader.submission import Reply, Target
+from lab_check.calling import codec, messages
+from lab_check.calling.calls import Reply, Target
+from lab_check.calling.failures import Failure
+from lab_grader.grading.judging.remote import Remote, Talk
 
 
 def read(message: bytes) -> Any:
     """Read as the judge does; a refusal is one line."""
     try:
-        return codec.unpack(message, wire.BOUNDS)
+        return codec.unpack(message, messages.BOUNDS)
     except codec.CodecError as error:
         said = str(error)
     assert 0 < len(said) < 400
@@ -59,7 +58,7 @@ def test_what_can_be_packed_comes_back(value: Any) -> None:
         assert codec.pack(found) == packed
 
 
-@given(st.lists(messages, min_size=1, max_size=3), st.binary(max_size=30), st.booleans())
+@given(st.lists(anything, min_size=1, max_size=3), st.binary(max_size=30), st.booleans())
 def test_a_call_ends_with_a_reply_or_a_failure(parts: list[bytes], rest: bytes, own: bool) -> None:
     def answer(id: bytes) -> bytes:
         return b"".join(framed(id if own else bytes(16), part) for part in parts) + rest

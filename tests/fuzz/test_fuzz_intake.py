@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_class import RIGHT, a_grade
 
-from lab_grader.course.grading import clean, entry, intake
-from lab_grader.course.grading.coursefile import read_course, read_roster
-from lab_grader.course.grading.entry import ARCHIVES, Unreadable
-from lab_grader.course.grading.gradebook import Gradebook
-from lab_grader.course.grading.model import Refused, Submission
-from lab_grader.course.grading.reader import Reader
-from lab_grader.course.grading.reports import file_name
-from lab_grader.errors import UserError
+from lab_check.errors import UserError
+from lab_grader.grading.gradebook.book import Gradebook
+from lab_grader.grading.gradebook.policy import read_course, read_roster
+from lab_grader.grading.gradebook.reports import file_name
+from lab_grader.grading.intake import clean, collect, entry
+from lab_grader.grading.intake.entry import ARCHIVES, Unreadable
+from lab_grader.grading.intake.reader import Reader
+from lab_grader.grading.model import Refused, Submission
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 MODULE = "lab_transformer/masking.py"
@@ -195,14 +195,14 @@ def test_names_are_clean_and_stay_apart(found: list[str]) -> None:
     shown = [clean.clean_name(name) for name in found]
     assert len(set(shown)) == len(found)
     for name in found:
-        named = intake.name_of(name, is_file=False)
+        named = collect.name_of(name, is_file=False)
         assert named.student.isprintable()
         assert len(named.student) <= clean.NAME + 30
         page = file_name(named.student)
         assert "/" not in page
         assert page not in ("", ".", "..")
         assert len(page.encode()) < 250
-    people = {intake.name_of(name, is_file=False)[:2] for name in found}
+    people = {collect.name_of(name, is_file=False)[:2] for name in found}
     assert len({file_name(student) for student, _ in people}) == len({student for student, _ in people})
 
 
@@ -301,13 +301,13 @@ def test_nobody_of_a_class_is_lost(
                 for inner, content in inside.items():
                     (path / inner).write_bytes(content)
         (Path(place) / "honest.py").write_text(RIGHT)
-        received = intake._read_class(Path(place), None, None, reader)
-        everybody = intake.everybody(received, ["honest", "missing"])
+        received = collect._read_class(Path(place), None, None, reader)
+        everybody = collect.everybody(received, ["honest", "missing"])
         students = {one.student for one in everybody}
-        people = {intake.Named(one.student, one.user).person for one in everybody}
+        people = {collect.Named(one.student, one.user).person for one in everybody}
         for path in Path(place).iterdir():
             if not path.name.startswith("."):
-                assert intake.name_of(path.name, path.is_file()).person in people
+                assert collect.name_of(path.name, path.is_file()).person in people
         assert not any(one.trouble for one in received if isinstance(one, Refused))
         (honest,) = (one for one in everybody if one.student == "honest")
         assert honest.files == entry.stubs() | honest.files

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lab_grader.course import bank
-from lab_grader.errors import UserError
-from lab_grader.fingerprints import Trace, store, turns_from
-from lab_grader.runner import Bench, load_tests, trace
-from lab_grader.submission import InProcess, Target
-from lab_grader.tape import PUBLISHED_SEED
+from lab_check.calling.calls import InProcess, Target
+from lab_check.diagnosing.fingerprints import Trace, store, turns_from
+from lab_check.errors import UserError
+from lab_check.running.runner import Bench, load_tests, trace
+from lab_check.running.tape import PUBLISHED_SEED
+from lab_grader import bank
 
 EXERCISE = "4.1"
 
@@ -101,7 +101,7 @@ def test_parameters_are_loaded_as_the_module_itself_does(make: type[nn.Module]) 
     assert all(torch.equal(found[name], value) for name, value in own.state_dict().items())
 
 
-@pytest.mark.parametrize("module", ["course.release", "course.grading.run", "course.grading.reports"])
+@pytest.mark.parametrize("module", ["release", "grading.run", "grading.gradebook.reports"])
 def test_what_needs_no_torch_does_not_wait_for_it(module: str) -> None:
     code = f"import sys; sys.modules['torch'] = None; import lab_grader.{module}"
     subprocess.run([sys.executable, "-c", code], check=True)

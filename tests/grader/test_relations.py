@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lab_grader.failures import WrongValue
-from lab_grader.relations import relation
-from lab_grader.testing import agree
+from lab_check.calling.failures import WrongValue
+from lab_check.diagnosing.patterns import relation
+from lab_check.running.testing import agree
 
 RIGHT = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 SQUARE = torch.randn(4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -1,7 +1,7 @@
 """Running the exercise tests on results that nobody foresaw."""
 
-from lab_grader.course import bank
-from lab_grader.runner import Bench, check, load_tests
+from lab_check.running.runner import Bench, check, load_tests
+from lab_grader import bank
 
 
 def test_a_result_that_cannot_be_looked_at_breaks_the_property_and_not_the_check() -> None:

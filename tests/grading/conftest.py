@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small_class import HOSTILE, a_grade
 
-from lab_grader.course.grading.gradebook import Gradebook
-from lab_grader.course.grading.model import Refused, Submission
+from lab_grader.grading.gradebook.book import Gradebook
+from lab_grader.grading.model import Refused, Submission
 
 
 @pytest.fixture

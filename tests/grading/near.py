@@ -7,11 +7,12 @@ import socket
 import threading
 from collections.abc import Callable
 
-from lab_grader.course.grading import host, wire
-from lab_grader.course.grading.model import Limits
-from lab_grader.course.grading.remote import WorkerLost
-from lab_grader.course.grading.worker import SocketStream, Worker
-from lab_grader.submission import InProcess
+from lab_check.calling import messages
+from lab_check.calling.calls import InProcess
+from lab_check.calling.worker import SocketStream, Worker
+from lab_grader.grading.judging.remote import WorkerLost
+from lab_grader.grading.model import Limits
+from lab_grader.grading.sandbox import process
 
 
 class Near:
@@ -30,10 +31,10 @@ class Near:
 
         threading.Thread(target=serve, daemon=True).start()
 
-    def open(self, deadline: float) -> wire.Stream:
+    def open(self, deadline: float) -> messages.Stream:
         if self._ours.fileno() < 0:
             self._start()
-        return host.DeadlineStream(self._ours, deadline, self.fate)
+        return process.DeadlineStream(self._ours, deadline, self.fate)
 
     def fileno(self) -> int:
         return self._ours.fileno()

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lab_grader.course.grading.model import Grade
-from lab_grader.exercises import catalogue
+from lab_check.exercises import catalogue
+from lab_grader.grading.model import Grade
 
 MASK = "import torch\n\n\ndef causal_mask(length):\n    return torch.ones(length, length).{}().bool()\n"
 RIGHT, WRONG = MASK.format("tril"), MASK.format("triu")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab_grader.course.grading import notebook
-from lab_grader.course.grading.entry import stubs
-from lab_grader.course.grading.model import Limits
+from lab_grader.grading.intake.entry import stubs
+from lab_grader.grading.model import Limits
+from lab_grader.grading.notebooks import week_notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGHT = {path.name: path.read_bytes() for path in (ROOT / "lab_transformer").glob("*.py")}
@@ -39,7 +39,7 @@ def write(folder: Path, more: Sequence[tuple[str, str]] = ()) -> Path:
     More cells, each with a name, have this stored as what PyTorch says of the processor.
     """
     cells = [
-        _cell("%load_ext lab_grader"),
+        _cell("%load_ext lab_check"),
         _cell("import torch\nfrom lab_transformer import masking"),
         _cell("%%exercise 6.1\ndef causal_mask(length): ...", "a card\n"),
         _cell(CAUSAL, "[[1, 0], [1, 1]]\n"),
@@ -54,5 +54,5 @@ def write(folder: Path, more: Sequence[tuple[str, str]] = ()) -> Path:
     return path
 
 
-def prepared(folder: Path, seconds: float = 60.0, memory: int = 4 * 2**30) -> notebook.Notebook:
-    return notebook.prepare(write(folder), 6, 4.0, Limits(seconds, memory))
+def prepared(folder: Path, seconds: float = 60.0, memory: int = 4 * 2**30) -> week_notebook.Notebook:
+    return week_notebook.prepare(write(folder), 6, 4.0, Limits(seconds, memory))

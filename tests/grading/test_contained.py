@@ -15,20 +15,21 @@ from small_class import RIGHT
 from small_notebook import RIGHT as PACKAGE
 from small_notebook import prepared
 
-from lab_grader import card
-from lab_grader.course import bank
-from lab_grader.course.grading import budget, engines, judge, notebook
-from lab_grader.course.grading.engines import Task, grade_task, run_locally
-from lab_grader.course.grading.model import TRACEBACK, Grade, Limits, Submission
-from lab_grader.course.grading.sandbox import open_host
-from lab_grader.diagnosis import Known
-from lab_grader.exercises import catalogue
-from lab_grader.failures import TimeIsUp
-from lab_grader.submission import import_block
+from lab_check import card
+from lab_check.calling.calls import import_block
+from lab_check.calling.failures import TimeIsUp
+from lab_check.diagnosing.turns import KnownTurns
+from lab_check.exercises import catalogue
+from lab_grader import bank
+from lab_grader.grading import engines
+from lab_grader.grading.engines import Task, grade_task, run_locally
+from lab_grader.grading.judging import budget, judge
+from lab_grader.grading.model import TRACEBACK, Grade, Limits, Submission
+from lab_grader.grading.sandbox.confined import open_host
 
 
-def nothing_known(*_: object) -> Known:
-    return Known({}, [], {})
+def nothing_known(*_: object) -> KnownTurns:
+    return KnownTurns({}, [], {})
 
 
 def graded(ids: list[str], block: object = None) -> list[Grade]:
@@ -73,7 +74,7 @@ def test_an_error_of_our_own_costs_one_exercise(
 
 
 def test_an_error_in_diagnosis_costs_one_exercise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> Known:
+    def broken(*_: object) -> KnownTurns:
         raise TypeError("not sorted")
 
     monkeypatch.setattr(judge, "_known", broken)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small_class import a_grade
 
-from lab_grader.course.grading.coursefile import Course, read_course, read_roster
-from lab_grader.errors import UserError
+from lab_check.errors import UserError
+from lab_grader.grading.gradebook.policy import Course, read_course, read_roster
 
 
 def course(tmp_path: Path, text: str) -> Course:

@@ -14,9 +14,9 @@ from small_class import RIGHT, grade_command, lines, run, write_class
 from small_notebook import RIGHT as RIGHT_PACKAGE
 from small_notebook import prepared
 
-from lab_grader.course.grading.engines import Task, grade_task, run_on_dask
-from lab_grader.course.grading.intake import read_submissions
-from lab_grader.course.grading.model import Limits, Submission
+from lab_grader.grading.engines import Task, grade_task, run_on_dask
+from lab_grader.grading.intake.collect import read_submissions
+from lab_grader.grading.model import Limits, Submission
 
 pytestmark = pytest.mark.bank
 

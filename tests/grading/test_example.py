@@ -10,12 +10,12 @@ import torch
 from near import Near
 from torch import Tensor
 
-from lab_grader.course import bank
-from lab_grader.course.grading import judge
-from lab_grader.course.grading.model import Grade, Submission
-from lab_grader.exercises import catalogue
-from lab_grader.submission import InProcess
-from lab_grader.tape import PUBLISHED_SEED
+from lab_check.calling.calls import InProcess
+from lab_check.exercises import catalogue
+from lab_check.running.tape import PUBLISHED_SEED
+from lab_grader import bank
+from lab_grader.grading.judging import judge
+from lab_grader.grading.model import Grade, Submission
 
 pytestmark = pytest.mark.bank
 

@@ -19,14 +19,14 @@ import pytest
 import yaml
 from small_class import HOSTILE, RIGHT, a_grade
 
-from lab_grader.course.grading import exports, reports
-from lab_grader.course.grading.gradebook import Gradebook
-from lab_grader.course.grading.intake import read_submissions
-from lab_grader.course.grading.model import Submission
-from lab_grader.course.grading.reports import file_name
-from lab_grader.course.grading.run import TROUBLE
-from lab_grader.course.grading.sheet import to_csv
-from lab_grader.errors import UserError
+from lab_check.errors import UserError
+from lab_grader.grading.gradebook import exports, reports
+from lab_grader.grading.gradebook.book import Gradebook
+from lab_grader.grading.gradebook.reports import file_name
+from lab_grader.grading.gradebook.sheet import to_csv
+from lab_grader.grading.intake.collect import read_submissions
+from lab_grader.grading.model import Submission
+from lab_grader.grading.run import TROUBLE
 
 # gradescope-autograders.readthedocs.io/en/latest/specs, "Output format"
 VISIBILITY = {"hidden", "after_due_date", "after_published", "visible"}

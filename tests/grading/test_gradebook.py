@@ -24,11 +24,11 @@ from small_class import (
     write_class,
 )
 
-from lab_grader.course.grading import entry, intake
-from lab_grader.course.grading import run as run_
-from lab_grader.course.grading.gradebook import Gradebook, attention
-from lab_grader.course.grading.model import Refused, Submission
-from lab_grader.errors import UserError
+from lab_check.errors import UserError
+from lab_grader.grading import run as run_
+from lab_grader.grading.gradebook.book import Gradebook, attention
+from lab_grader.grading.intake import collect, entry
+from lab_grader.grading.model import Refused, Submission
 
 pytestmark = pytest.mark.bank
 
@@ -123,10 +123,10 @@ def test_a_worker_ends_with_a_judge_that_was_killed(tmp_path: Path) -> None:
     loop = f"open({str(started)!r}, 'w').write(str(__import__('os').getpid()))\nwhile True: pass"
     code = (
         "import time\n"
-        "from lab_grader.course.grading.host import ProcessHost\n"
-        "from lab_grader.course.grading.model import Limits\n"
-        "from lab_grader.course.grading.remote import Remote, Talk\n"
-        "from lab_grader.submission import Target\n"
+        "from lab_grader.grading.sandbox.process import ProcessHost\n"
+        "from lab_grader.grading.model import Limits\n"
+        "from lab_grader.grading.judging.remote import Remote, Talk\n"
+        "from lab_check.calling.calls import Target\n"
         f"files = {{'__init__.py': b'', 'masking.py': {loop!r}.encode()}}\n"
         "line = ProcessHost().line(files, Limits())\n"
         "talk = Talk(line, time.monotonic() + 300)\n"
@@ -222,7 +222,7 @@ def test_what_needs_attention_is_listed(filled: Gradebook) -> None:
         Submission("student-02", files, "student-02.py", rostered=False),
         Refused("student-03.zip", "the archive is damaged", "student-03"),
     ]
-    everybody = intake.everybody(received, ["student-01", "student-03", "student-04"])
+    everybody = collect.everybody(received, ["student-01", "student-03", "student-04"])
     filled.receive(everybody, [])
     slow = a_grade("student-01", "6.1", 0.0, status="timeout", extra={"late_days": 2})
     filled.enter(everybody[0], [(slow, "key")])

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from small_class import RIGHT, WRONG
 
-from lab_grader.course.grading import entry, intake
-from lab_grader.course.grading.model import Refused, Submission
-from lab_grader.course.grading.reader import Reader
-from lab_grader.errors import UserError
+from lab_check.errors import UserError
+from lab_grader.grading.intake import collect, entry
+from lab_grader.grading.intake.reader import Reader
+from lab_grader.grading.model import Refused, Submission
 
 NAME = "lab_transformer/masking.py"
 
@@ -60,7 +60,7 @@ def notebook(path: Path, code: str) -> Path:
 
 
 def only(class_folder: Path) -> Submission | Refused:
-    (found,) = intake.read_submissions(class_folder)
+    (found,) = collect.read_submissions(class_folder)
     return found
 
 
@@ -141,7 +141,7 @@ def test_of_several_attempts_the_newest_counts(tmp_path: Path) -> None:
 def test_attempts_beyond_the_limit_are_left_out_and_named(tmp_path: Path) -> None:
     for number, text in ((1, WRONG), (2, RIGHT), (3, WRONG)):
         (tmp_path / f"studentone_8123_{number}_masking-{number}.py").write_text(text)
-    (found,) = intake.read_submissions(tmp_path, attempts=2)
+    (found,) = collect.read_submissions(tmp_path, attempts=2)
     assert code(found).count("tril")
     assert isinstance(found, Submission)
     assert any("not looked at: studentone_8123_3_masking-3.py" in note for note in found.notes)
@@ -149,7 +149,7 @@ def test_attempts_beyond_the_limit_are_left_out_and_named(tmp_path: Path) -> Non
 
 def test_a_high_number_in_a_name_is_not_taken_for_an_attempt_too_many(tmp_path: Path) -> None:
     (tmp_path / "studentone_8123_99_masking-7.py").write_text(RIGHT)
-    (found,) = intake.read_submissions(tmp_path, attempts=1)
+    (found,) = collect.read_submissions(tmp_path, attempts=1)
     assert isinstance(found, Submission)
 
 
@@ -175,7 +175,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         member = tarfile.TarInfo("lab_transformer/masking.py")
         member.type, member.linkname = tarfile.SYMTYPE, str(secret)
         archive.addfile(member)
-    found = intake.read_submissions(work)
+    found = collect.read_submissions(work)
     assert [type(one) for one in found] == [Submission, Refused, Refused]
     assert isinstance(found[0], Submission)
     assert not any(b"SECRET" in content for content in found[0].files.values())
@@ -223,7 +223,7 @@ def test_five_gigabytes_are_not_read(tmp_path: Path) -> None:
     work = folder(tmp_path / "student-02", {NAME: RIGHT})
     with (work / "lab_transformer" / "loss.py").open("wb") as file:
         file.truncate(5 << 30)
-    found = intake.read_submissions(tmp_path)
+    found = collect.read_submissions(tmp_path)
     assert code(found[0]) == RIGHT
     assert "larger than" in reason(found[1])
 
@@ -233,7 +233,7 @@ def test_one_bad_entry_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "student-02").mkdir()
     (tmp_path / "notes.docx").write_bytes(b"x")
     os.mkfifo(tmp_path / "student-03.py")
-    found = intake.read_submissions(tmp_path)
+    found = collect.read_submissions(tmp_path)
     assert code(found[0]).count("tril")
     assert sorted(one.source for one in found[1:] if isinstance(one, Refused)) == [
         "notes.docx", "student-02", "student-03.py",
@@ -241,12 +241,12 @@ def test_one_bad_entry_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_has_no_submissions(tmp_path: Path) -> None:
-    assert intake.read_submissions(tmp_path) == []
+    assert collect.read_submissions(tmp_path) == []
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nowhere"):
-        intake.read_submissions(tmp_path / "nowhere")
+        collect.read_submissions(tmp_path / "nowhere")
 
 
 CLASSES = {
@@ -265,7 +265,7 @@ def test_the_archive_of_a_class_is_a_class(tmp_path: Path, kind: str) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in CLASSES[kind].items():
             archive.writestr(zipfile.ZipInfo(name, (2026, 11, 30, 12, 0, 0)), text)
-    found = intake.read_submissions(path)
+    found = collect.read_submissions(path)
     students = [one.student.partition(" #")[0] for one in found if isinstance(one, Submission)]
     assert students == ["doejane", "roejohn"]
     assert all(isinstance(one, Submission) and "2026-11-30" in one.submitted_at for one in found)
@@ -286,7 +286,7 @@ def test_a_student_alone_in_the_archive_of_a_class_is_one_whatever_their_folder_
     files = {
         f"Student One_9_assignsubmission_file_/{name}": text for name, text in CLASSES["canvas"].items()
     }
-    (found,) = intake.read_submissions(zipped(tmp_path / "class.zip", files))
+    (found,) = collect.read_submissions(zipped(tmp_path / "class.zip", files))
     assert found.student == "Student One #9"
 
 
@@ -294,7 +294,7 @@ def test_a_member_of_a_classs_archive_that_leads_outside_costs_only_itself(tmp_p
     path = zipped(
         tmp_path / "class.zip", {"../doejane_1_2_mask.py": RIGHT, "roejohn_3_4_mask.py": RIGHT}
     )
-    found, refusal = intake.read_submissions(path)
+    found, refusal = collect.read_submissions(path)
     assert (found.student, code(found).count("tril")) == ("roejohn #3", 1)
     assert "leads outside" in reason(refusal)
     assert not list(tmp_path.parent.glob("doejane*"))
@@ -302,7 +302,7 @@ def test_a_member_of_a_classs_archive_that_leads_outside_costs_only_itself(tmp_p
 
 def test_the_work_of_a_single_student_is_no_class(tmp_path: Path) -> None:
     zipped(tmp_path / "student-01.zip", {"work/lab_transformer/masking.py": RIGHT})
-    (found,) = intake.read_submissions(tmp_path)
+    (found,) = collect.read_submissions(tmp_path)
     assert isinstance(found, Submission)
     assert found.student == "student-01"
 
@@ -351,7 +351,7 @@ def test_a_roster_knows_students_by_name_number_and_other_ways_to_type_them(tmp_
     for name in ("doejane_8123_1_m.py", "roejohn_8124_1_m.py", "Jose\u0301.py", "stranger.py"):
         (tmp_path / name).write_text(RIGHT)
     roster = ["DoeJane", "8124", "José", "student-09"]
-    everybody = intake.everybody(intake.read_submissions(tmp_path), roster)
+    everybody = collect.everybody(collect.read_submissions(tmp_path), roster)
     assert {one.student: one.rostered for one in everybody} == {
         "doejane #8123": True, "roejohn #8124": True, "Jose\u0301": True, "student-09": True,
         "stranger": False,
@@ -364,7 +364,7 @@ def test_who_changes_their_name_in_the_lms_is_the_same_and_of_one_name_two_are_t
 ) -> None:
     for name in ("doejane_8123_1_m-1.py", "roejane_8123_2_m-2.py", "roejane_8124_3_m.py"):
         (tmp_path / name).write_text(RIGHT)
-    found = intake.read_submissions(tmp_path)
+    found = collect.read_submissions(tmp_path)
     assert [one.student for one in found] == ["roejane #8123", "roejane #8124"]
 
 
@@ -379,5 +379,5 @@ def test_a_notebook_may_carry_pictures(tmp_path: Path) -> None:
 def test_a_hundred_bad_attempts_are_told_in_few_words(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / f"doejane_8123_{number}_m-{number}.zip").write_bytes(b"nothing")
-    (one,) = intake.everybody(intake.read_submissions(tmp_path), None)
+    (one,) = collect.everybody(collect.read_submissions(tmp_path), None)
     assert (one.user, len(one.unreadable) <= 400, len(one.notes)) == ("8123", True, 21)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from small_notebook import RIGHT
 
-from lab_grader.course.grading.judge import grade
-from lab_grader.course.grading.model import Grade, Limits, Submission
-from lab_grader.course.grading.sandbox import open_host
-from lab_grader.exercises import catalogue
+from lab_check.exercises import catalogue
+from lab_grader.grading.judging.judge import grade
+from lab_grader.grading.model import Grade, Limits, Submission
+from lab_grader.grading.sandbox.confined import open_host
 
 pytestmark = pytest.mark.sandbox
 

@@ -12,12 +12,14 @@ import pytest
 import torch
 from near import Near
 
-from lab_grader.course.grading import host, wire
-from lab_grader.course.grading.memory import _START, Remembered, _sum
-from lab_grader.course.grading.remote import Remote, Talk
-from lab_grader.course.grading.worker import SocketStream, Worker
-from lab_grader.runner import Property
-from lab_grader.submission import InProcess, Submission
+from lab_check.calling import messages
+from lab_check.calling.calls import InProcess
+from lab_check.calling.worker import SocketStream, Worker
+from lab_check.running.runner import Property
+from lab_check.running.submission import Submission
+from lab_grader.grading.judging.remembered import _START, Remembered, _sum
+from lab_grader.grading.judging.remote import Remote, Talk
+from lab_grader.grading.sandbox import process
 
 Code = Callable[..., Any]
 
@@ -106,7 +108,7 @@ def test_a_stranger_cannot_fill_the_memory(asked: Asked) -> None:
 def test_no_file_is_made_outside_of_the_package(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        host.send_files(SocketStream(ours), {"../outside.py": b"x = 1"})
+        process.send_files(SocketStream(ours), {"../outside.py": b"x = 1"})
         with pytest.raises(AssertionError):
             Worker.unpack(SocketStream(theirs), tmp_path)
     assert not (tmp_path / "outside.py").exists()
@@ -127,7 +129,7 @@ def test_an_answer_cannot_pass_for_two(asked: Asked) -> None:
     line = Spy(lambda: InProcess(lambda module, name: lambda x: x * 2))
     Remembered().judge(line, time.monotonic() + 10, asked)
     line.close()
-    first, second = (part[wire.ID :] for part in heard[1::2])
+    first, second = (part[messages.ID :] for part in heard[1::2])
     shifted = _sum(_START, first) + second
     assert _sum(_START, shifted) not in asked.remembered._next
     assert _sum(_sum(_START, first), second) in asked.remembered._next

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 from small_class import HOSTILE, a_grade, command, run
 
-from lab_grader.course.grading import exports, reports
-from lab_grader.course.grading.gradebook import Gradebook
-from lab_grader.course.grading.model import Grade, Submission
+from lab_grader.grading.gradebook import exports, reports
+from lab_grader.grading.gradebook.book import Gradebook
+from lab_grader.grading.model import Grade, Submission
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ import torch
 from near import Near
 from torch import Tensor
 
-from lab_grader.course import bank
-from lab_grader.course.grading.remote import Remote, Talk
-from lab_grader.exercises import Exercise, catalogue
-from lab_grader.runner import Bench, check, load_tests
-from lab_grader.submission import Backend, import_block
-from lab_grader.tape import PUBLISHED_SEED
+from lab_check.calling.calls import Backend, import_block
+from lab_check.exercises import Exercise, catalogue
+from lab_check.running.runner import Bench, check, load_tests
+from lab_check.running.tape import PUBLISHED_SEED
+from lab_grader import bank
+from lab_grader.grading.judging.remote import Remote, Talk
 
 pytestmark = pytest.mark.bank
 

@@ -18,14 +18,14 @@ import torch
 from small_class import a_grade, command, lines, run
 from small_notebook import CAUSAL, PADDING, RIGHT, STUBS, package, prepared, write
 
-from lab_grader.course import bank
-from lab_grader.course.grading import notebook
-from lab_grader.course.grading.host import Host
-from lab_grader.course.grading.model import Grade, Limits, Submission
-from lab_grader.course.grading.run import grade
-from lab_grader.course.grading.sandbox import open_host
-from lab_grader.course.grading.validate import Printed
-from lab_grader.exercises import catalogue
+from lab_check.exercises import catalogue
+from lab_grader import bank
+from lab_grader.grading.model import Grade, Limits, Submission
+from lab_grader.grading.notebooks import week_notebook
+from lab_grader.grading.notebooks.compare import Printed
+from lab_grader.grading.run import grade
+from lab_grader.grading.sandbox.confined import open_host
+from lab_grader.grading.sandbox.process import Host
 
 pytestmark = pytest.mark.sandbox
 
@@ -42,30 +42,36 @@ def host() -> Iterator[Host]:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> notebook.Notebook:
+def small(tmp_path: Path) -> week_notebook.Notebook:
     return prepared(tmp_path)
 
 
 def graded(
-    host: Host, small: notebook.Notebook, files: dict[str, bytes], first: float = 2, second: float = 2
+    host: Host,
+    small: week_notebook.Notebook,
+    files: dict[str, bytes],
+    first: float = 2,
+    second: float = 2,
 ) -> Grade:
     """Grade the notebook of a student who has so many points, of two each, for the exercises."""
     exercises = [a_grade("student-01", "6.1", first), a_grade("student-01", "6.2", second)]
-    return notebook.grade(Submission("student-01", files), small, exercises, host)
+    return week_notebook.grade(Submission("student-01", files), small, exercises, host)
 
 
-def test_what_agrees_earns_all_points(host: Host, small: notebook.Notebook) -> None:
+def test_what_agrees_earns_all_points(host: Host, small: week_notebook.Notebook) -> None:
     found = graded(host, small, RIGHT)
     assert (found.exercise, found.block, found.status) == ("6.notebook", "notebook", "right")
     assert (found.points, found.max_points) == (4.0, 4.0)
     assert (found.passed, found.failed) == ([FIRST, SECOND], [])
 
 
-def test_only_experiments_with_a_stored_output_are_compared(small: notebook.Notebook) -> None:
+def test_only_experiments_with_a_stored_output_are_compared(small: week_notebook.Notebook) -> None:
     assert [cell.label for cell in small.cells] == [FIRST, SECOND]
 
 
-def test_a_cell_that_differs_says_what_each_side_prints(host: Host, small: notebook.Notebook) -> None:
+def test_a_cell_that_differs_says_what_each_side_prints(
+    host: Host, small: week_notebook.Notebook
+) -> None:
     found = graded(host, small, package(FLIPPED), first=0)
     assert (found.status, found.points, found.failed) == ("wrong", 2.0, [FIRST])
     assert "[[1, 1], [0, 1]]" in found.feedback
@@ -96,18 +102,22 @@ def test_a_last_digit_costs_nothing(host: Host, tmp_path: Path) -> None:
     stored["cells"][3] |= {"source": ["print('loss 0.126')"]}
     stored["cells"][3]["outputs"][0]["text"] = ["loss 0.125\n"]
     (tmp_path / "near.ipynb").write_text(json.dumps(stored))
-    near = notebook.prepare(tmp_path / "near.ipynb", 6, 4.0, Limits(60.0, 4 * 2**30))
+    near = week_notebook.prepare(tmp_path / "near.ipynb", 6, 4.0, Limits(60.0, 4 * 2**30))
     assert graded(host, near, RIGHT).points == 4.0
 
 
-def test_a_cell_waits_for_an_exercise_that_is_not_written(host: Host, small: notebook.Notebook) -> None:
+def test_a_cell_waits_for_an_exercise_that_is_not_written(
+    host: Host, small: week_notebook.Notebook
+) -> None:
     solved = "def causal_mask(length):\n    return torch.ones(length, length).tril().bool()"
     found = graded(host, small, package(solved, STUBS), second=0)
     assert (found.points, found.passed, found.failed) == (2.0, [FIRST], [SECOND])
     assert "it waits for exercise 6.2" in found.feedback
 
 
-def test_a_cell_earns_the_share_that_its_exercise_earned(host: Host, small: notebook.Notebook) -> None:
+def test_a_cell_earns_the_share_that_its_exercise_earned(
+    host: Host, small: week_notebook.Notebook
+) -> None:
     found = graded(host, small, RIGHT, first=1, second=0)
     assert (found.status, found.points) == ("wrong", 1.0)
     assert (found.passed, found.failed) == ([FIRST], [SECOND])
@@ -117,15 +127,15 @@ def test_a_cell_earns_the_share_that_its_exercise_earned(host: Host, small: note
     ("status", "own"), [("waiting", "wrong"), ("not_started", "not_started")]
 )  # fmt: skip
 def test_nothing_is_run_where_no_exercise_has_points(
-    host: Host, small: notebook.Notebook, status: str, own: str
+    host: Host, small: week_notebook.Notebook, status: str, own: str
 ) -> None:
     exercises = [a_grade("student-01", "6.1", 0, status=own)]
-    found = notebook.grade(Submission("student-01", RIGHT), small, exercises, host)
+    found = week_notebook.grade(Submission("student-01", RIGHT), small, exercises, host)
     assert (found.status, found.points, found.seconds) == (status, 0.0, 0.0)
 
 
 def test_an_error_in_a_cell_is_told_and_costs_only_that_cell(
-    host: Host, small: notebook.Notebook
+    host: Host, small: week_notebook.Notebook
 ) -> None:
     found = graded(host, small, package("def causal_mask(length):\n    return 1 / 0"))
     assert (found.status, found.passed) == ("wrong", [SECOND])
@@ -139,7 +149,9 @@ def test_an_endless_loop_keeps_what_came_before_it(host: Host, tmp_path: Path) -
     assert "took too long" in found.feedback
 
 
-def test_a_process_without_a_sandbox_gives_the_same_grade(host: Host, small: notebook.Notebook) -> None:
+def test_a_process_without_a_sandbox_gives_the_same_grade(
+    host: Host, small: week_notebook.Notebook
+) -> None:
     with open_host("process") as other:
         near, far = (graded(one, small, package(FLIPPED), first=0) for one in (host, other))
     assert far.isolation == "process"
@@ -148,7 +160,9 @@ def test_a_process_without_a_sandbox_gives_the_same_grade(host: Host, small: not
     )
 
 
-def test_the_notebook_that_is_run_holds_no_exercise(tmp_path: Path, small: notebook.Notebook) -> None:
+def test_the_notebook_that_is_run_holds_no_exercise(
+    tmp_path: Path, small: week_notebook.Notebook
+) -> None:
     assert "a card" in write(tmp_path).read_text()
     assert "card" not in small.text
 
@@ -173,7 +187,7 @@ def test_a_week_is_graded_with_its_notebook_and_only_once(
 def graded_anew(small: Path, folder: Path, isolation: str) -> str:
     """Grade week 6 by another notebook in a new Python, where PyTorch chooses anew how to round."""
     code = (
-        "from pathlib import Path; from lab_grader.course.grading import notebook, run; "
+        "from pathlib import Path; from lab_grader.grading import notebook, run; "
         f"notebook.path_of = lambda week: Path({str(small)!r}); where = Path({str(folder)!r}); "
         f"run.grade(where / 'class', where / 'grades', ['6'], 1, seed=7, isolation={isolation!r})"
     )
@@ -222,7 +236,7 @@ def test_a_notebook_without_its_whole_week_is_refused(tmp_path: Path) -> None:
 
 def test_every_week_has_cells_that_count() -> None:
     for week in range(1, 9):
-        found = notebook.prepare(notebook.path_of(week), week, 4.0, Limits())
+        found = week_notebook.prepare(week_notebook.path_of(week), week, 4.0, Limits())
         assert len(found.cells) >= 3, week
 
 
@@ -241,7 +255,7 @@ def test_every_right_way_prints_what_the_notebook_stores(
     exercise: str, firsts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = catalogue()[exercise]
-    stored = json.loads(notebook.path_of(block.week).read_text(encoding="utf-8"))
+    stored = json.loads(week_notebook.path_of(block.week).read_text(encoding="utf-8"))
     cells = {"".join(cell["source"]): cell for cell in stored["cells"]}
     codes = [
         next(code for code in cells if code.removeprefix("torch.manual_seed(0)\n").startswith(first))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from learner import REFERENCE, Learner
 
-import lab_grader
-from lab_grader.course.release import release
+import lab_check
+from lab_grader.release import release
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +27,6 @@ def learner(released: Path, tmp_path: Path) -> Learner:
 @pytest.fixture
 def course(tmp_path: Path) -> Path:
     """A copy of the course, as if it were installed: no test may reach the real one."""
-    for package in (REFERENCE, Path(lab_grader.__file__).parent):
+    for package in (REFERENCE, Path(lab_check.__file__).parent):
         shutil.copytree(package, tmp_path / "course" / package.name)
     return tmp_path / "course"

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from lab_grader import source
-from lab_grader.exercises import catalogue, package_folder
+from lab_check import source
+from lab_check.exercises import catalogue
+from lab_check.paths import package_folder
 
 # Read while this process is the course's: a child that enters a workspace knows stubs only.
 EXERCISES = catalogue()
@@ -75,7 +76,7 @@ class Learner:
 
 def _lab(root: Path, words: tuple[str, ...]) -> int:
     enter(root)
-    from lab_grader import cli
+    from lab_check import cli
 
     assert Path(cli.__file__).is_relative_to(root)
     return cli.main(words)
@@ -85,7 +86,9 @@ def enter(root: Path) -> None:
     """Become a process that was started in a workspace."""
     os.chdir(root)
     sys.path.insert(0, str(root))
-    for name in [n for n in sys.modules if n.startswith(("lab_grader", "lab_transformer"))]:
+    for name in [
+        n for n in sys.modules if n.startswith(("lab_check", "lab_grader", "lab_transformer"))
+    ]:
         del sys.modules[name]
 
 

@@ -5,11 +5,11 @@ import re
 import pytest
 from learner import EXERCISES
 
-from lab_grader import card
-from lab_grader.diagnosis import Diagnosis
-from lab_grader.exercises import read_more
-from lab_grader.failures import Picture
-from lab_grader.runner import Property, Result
+from lab_check import card
+from lab_check.calling.failures import Picture
+from lab_check.diagnosing.turns import Diagnosis
+from lab_check.exercises import read_more
+from lab_check.running.runner import Property, Result
 
 
 def broken(sentence: str, message: str, symptom: str = "property", **facts: object) -> Property:
@@ -69,8 +69,8 @@ def test_what_the_diagnosis_says_is_not_said_again() -> None:
 
 def test_the_picture_marks_the_entry_that_the_text_names_and_has_a_scale() -> None:
     torch = pytest.importorskip("torch")
-    from lab_grader.failures import WrongValue
-    from lab_grader.testing import agree
+    from lab_check.calling.failures import WrongValue
+    from lab_check.running.testing import agree
 
     wanted = torch.zeros(2, 3, 4)
     actual = wanted.clone()

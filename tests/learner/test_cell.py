@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from learner import EXERCISES, Answer, Learner, enter, in_fork, solution
 
-from lab_grader import writing
-from lab_grader.errors import UserError
-from lab_grader.workspace import Workspace
+from lab_check import cells
+from lab_check.errors import UserError
+from lab_check.workspace import Workspace
 
 WRONG = "def similarity_scores(x):\n    return x @ x\n"
 RIGHT = "def similarity_scores(x):\n    return x @ x.mT\n"
@@ -35,7 +35,7 @@ class Notebook:
         self.shown: list[dict[str, str]] = []
         publish: Callable[..., None] = lambda data, **_: self.shown.append(data)  # noqa: E731
         self.shell.display_pub.publish = publish  # type: ignore[method-assign]
-        self.run(*cells, "%load_ext lab_grader")
+        self.run(*cells, "%load_ext lab_check")
 
     def run(self, *cells: str) -> None:
         for cell in cells:
@@ -323,9 +323,9 @@ def test_a_broken_file_is_mended_by_hand_before_cells_write_again(
 
 def test_the_courses_own_source_is_never_written(course: Path) -> None:
     before = (course / "lab_transformer" / "attention.py").read_bytes()
-    cell = writing.read_cell(RIGHT, EXERCISES["2.1"])
+    cell = cells.read_cell(RIGHT, EXERCISES["2.1"])
     with pytest.raises(UserError, match="lab release FOLDER"):
-        writing.plan_cell(Workspace(course), EXERCISES["2.1"], cell)
+        cells.plan_cell(Workspace(course), EXERCISES["2.1"], cell)
     assert (course / "lab_transformer" / "attention.py").read_bytes() == before
 
 
@@ -361,7 +361,7 @@ def test_a_cell_that_would_end_the_kernel_is_found_out_in_a_child(
     before = learner.file("2.1").read_bytes()
 
     def session(notebook: Notebook) -> None:
-        sys.modules["lab_grader.importing"]._LONGEST = 0.2  # type: ignore[attr-defined]
+        sys.modules["lab_check.importing"]._LONGEST = 0.2  # type: ignore[attr-defined]
         notebook.exercise("2.1", code)
         notebook.run("print('the kernel', 'lives')")
 
@@ -467,7 +467,7 @@ def test_names_that_were_imported_before_the_extension_become_the_workspaces(
 
 def test_an_interrupted_check_is_one_line(kernel: Kernel) -> None:
     def session(notebook: Notebook) -> None:
-        checking = sys.modules["lab_grader.checking"]
+        checking = sys.modules["lab_check.checking"]
 
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt

@@ -168,7 +168,7 @@ def test_an_empty_check_for_programs_is_an_empty_list(learner: Learner) -> None:
 
 def test_watching_checks_again_when_a_file_is_saved(learner: Learner) -> None:
     learner.body("2.1", "return x @ x")
-    command = [sys.executable, "-m", "lab_grader", "check", "2.1", "--watch"]
+    command = [sys.executable, "-m", "lab_check", "check", "2.1", "--watch"]
     quiet = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, cwd=learner.root, env=quiet, stdout=subprocess.PIPE, text=True
@@ -232,7 +232,7 @@ def test_failures_for_one_reason_are_told_once(learner: Learner) -> None:
 def test_a_check_that_is_stopped_says_so_in_one_line(learner: Learner) -> None:
     learner.body("2.1", "while True:", "    pass")
     with subprocess.Popen(
-        [sys.executable, "-m", "lab_grader", "check", "2.1"],
+        [sys.executable, "-m", "lab_check", "check", "2.1"],
         cwd=learner.root, env=os.environ | {"PYTHONUNBUFFERED": "1"}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     ) as process:  # fmt: skip

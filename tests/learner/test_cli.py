@@ -65,7 +65,7 @@ def test_the_list_gives_every_exercise_and_how_it_stands(learner: Learner) -> No
 def test_the_doctor_finds_what_a_learner_needs(learner: Learner) -> None:
     answer = learner.lab("doctor")
     assert answer.code == 0
-    for part in ("Python: 3.", "PyTorch: 2.", "device: ", "notebook extension: %load_ext lab_grader"):
+    for part in ("Python: 3.", "PyTorch: 2.", "device: ", "notebook extension: %load_ext lab_check"):
         assert part in answer.out
     assert "Chromium" not in answer.out
 
@@ -117,7 +117,7 @@ def test_the_course_hands_over_to_the_workspace_it_is_called_in(learner: Learner
 def test_hints_and_help_do_not_wait_for_torch(learner: Learner) -> None:
     for words in (["--help"], ["check", "--help"], ["hint", "3.2"]):
         code = (
-            "import sys\nfrom lab_grader.cli import main\n"
+            "import sys\nfrom lab_check.cli import main\n"
             f"try:\n    main({words!r})\nexcept SystemExit:\n    pass\n"
             "sys.exit('torch' in sys.modules)"
         )
@@ -125,7 +125,7 @@ def test_hints_and_help_do_not_wait_for_torch(learner: Learner) -> None:
 
 
 def test_importing_the_grader_does_not_import_torch() -> None:
-    code = "import lab_grader, sys; sys.exit('torch' in sys.modules)"
+    code = "import lab_check, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -141,7 +141,7 @@ def test_outside_of_a_workspace_the_way_into_one_is_said_and_nothing_is_written(
         enter(course)
         os.chdir(empty)
         sys.dont_write_bytecode = True
-        from lab_grader import cli
+        from lab_check import cli
 
         return cli.main(words)
 
@@ -157,7 +157,7 @@ def test_in_the_courses_own_checkout_a_check_says_whose_solutions_it_checks() ->
     def run(*words: str) -> Answer:
         def main() -> int:
             os.chdir(REFERENCE.parent)
-            from lab_grader import cli
+            from lab_check import cli
 
             return cli.main(words)
 

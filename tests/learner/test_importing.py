@@ -2,8 +2,8 @@
 
 from learner import Learner, enter, in_fork
 
-from lab_grader import importing
-from lab_grader.safely import Lost
+from lab_check import importing
+from lab_check.running.children import Lost
 
 
 def test_what_a_broken_module_is_imported_by_has_the_same_trouble_and_others_have_none(
@@ -13,7 +13,7 @@ def test_what_a_broken_module_is_imported_by_has_the_same_trouble_and_others_hav
 
     def main() -> int:
         enter(learner.root)
-        from lab_grader import importing
+        from lab_check import importing
 
         texts = {"attention": "import os\n\nos._exit(4)\n"}
         found = importing.troubles(package, ["encoder", "positional"], texts)

@@ -30,7 +30,7 @@ PATIENCE = 120_000  # milliseconds: a busy machine starts a kernel slowly
 @pytest.fixture
 def address(learner: Learner, tmp_path: Path) -> Iterator[str]:
     """JupyterLab in the workspace, with a notebook that asks for two exercises."""
-    cells = ["%load_ext lab_grader", *(f"%%exercise {i}\n{EXERCISES[i].stub}" for i in ("3.2", "2.1"))]
+    cells = ["%load_ext lab_check", *(f"%%exercise {i}\n{EXERCISES[i].stub}" for i in ("3.2", "2.1"))]
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(cell.rstrip()) for cell in cells],
         metadata={"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
@@ -127,7 +127,7 @@ def test_a_mistake_is_named_a_hint_helps_and_the_card_turns_green(
     card = exercise.locator(".lab-card")
     expect(exercise).to_contain_text("def scaled_dot_product_attention")
     expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
-    type_and_run(page, 0, "%load_ext lab_grader\nimport math, torch")
+    type_and_run(page, 0, "%load_ext lab_check\nimport math, torch")
     expect(page.locator(".jp-CodeCell").first).to_contain_text("[1]")
     type_and_run(page, 1, ATTENTION.format(scale="q.shape[-1]"))
     expect(card).to_contain_text("What happened: You divide the scores by the width of the keys")

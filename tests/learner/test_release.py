@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 from learner import EXERCISES, REFERENCE, Learner, enter, in_fork
 
-from lab_grader import fingerprints, source, tape
-from lab_grader.cli import main
-from lab_grader.course.release import release
-from lab_grader.errors import UserError
-from lab_grader.exercises import catalogue
+from lab_check import source
+from lab_check.cli import main
+from lab_check.diagnosing import fingerprints
+from lab_check.errors import UserError
+from lab_check.exercises import catalogue
+from lab_check.running import tape
+from lab_grader.release import release
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +44,8 @@ def statuses(root: Path) -> dict[str, tuple[str, float]]:
 
     def run() -> int:
         enter(root)
-        from lab_grader.exercises import catalogue
-        from lab_grader.runner import Judge
+        from lab_check.exercises import catalogue
+        from lab_check.running.runner import Judge
 
         judge = Judge()
         results = [judge.result(exercise) for exercise in catalogue().values()]
@@ -141,11 +143,11 @@ def test_no_code_of_the_bank_or_the_reference_is_in_a_release(everything: Path) 
     for path in everything.rglob("*.py"):
         text = path.read_text()
         assert source.BEGIN not in text or path.name == "source.py", path
-        assert "lab_grader.course.bank" not in text, path
+        assert "lab_grader.bank" not in text, path
 
 
 def test_recordings_are_data_and_small(everything: Path) -> None:
-    recordings = sorted((everything / "lab_grader" / "recordings").iterdir())
+    recordings = sorted((everything / "lab_check" / "recordings").iterdir())
     assert [path.name for path in recordings] == sorted(
         f"{id}.{kind}" for id in catalogue() for kind in ("tape", "turns")
     )
@@ -158,7 +160,7 @@ def test_some_weeks_can_be_released(released: Path) -> None:
     names = set(files(released))
     assert "tests/exercises/test_week3_scaling.py" in names
     assert not [name for name in names if re.search(r"week[4-8]", name)]
-    facts = json.loads((released / "lab_grader" / "exercises.json").read_text())
+    facts = json.loads((released / "lab_check" / "exercises.json").read_text())
     assert {entry["id"][0] for entry in facts["exercises"]} == {"1", "2", "3"}
 
 
@@ -203,7 +205,7 @@ def test_a_zip_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
 def test_an_untouched_release_is_written_anew_even_after_a_check(learner: Learner) -> None:
     assert learner.lab("check", "2.1").code == 1
     assert release(learner.root, "1") == 0
-    assert not (learner.root / "lab_grader" / "recordings" / "2.1.tape").exists()
+    assert not (learner.root / "lab_check" / "recordings" / "2.1.tape").exists()
 
 
 @pytest.mark.parametrize("weeks", ["banana", "9", "0", "3-1", ",", "1-"])
@@ -241,7 +243,7 @@ def test_a_workspace_stands_alone_from_the_first_stub_through_week_three(
         assert "Traceback" not in done.stdout + done.stderr
         return done
 
-    where = "import lab_grader, lab_transformer; print(lab_grader.__file__, lab_transformer.__file__)"
+    where = "import lab_check, lab_transformer; print(lab_check.__file__, lab_transformer.__file__)"
     homes = run(fresh / "python", "-c", where).stdout.split()
     assert [Path(home).parents[1] for home in homes] == [learner.root] * 2
     assert run(fresh / "lab", "doctor").returncode == 0

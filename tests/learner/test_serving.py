@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from learner import Learner
 
-from lab_grader.cli import main
-from lab_grader.course import release, serve
+from lab_check.cli import main
+from lab_grader import release, serve
 
 
 def test_a_page_opens_its_notebook_in_a_workspace_and_both_end_with_the_session(
@@ -23,7 +23,7 @@ def test_a_page_opens_its_notebook_in_a_workspace_and_both_end_with_the_session(
     book.mkdir()
     (book / "index.html").write_text("<html><head></head></html>")
     code = (
-        "from pathlib import Path; from lab_grader.course.serve import serve; "
+        "from pathlib import Path; from lab_grader.serve import serve; "
         f"serve(8965, folder=Path({str(book)!r}), workspace=Path({str(learner.root)!r}))"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:

@@ -1,0 +1,1 @@
+"""Naming the mistake: what calls leave behind, and whose traces they are."""

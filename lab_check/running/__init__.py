@@ -1,0 +1,1 @@
+"""Running the exercises' tests: what they ask for, where they run, how each ends."""

@@ -1,1 +1,0 @@
-"""What only the course's side has: the bank of wrong turns, release, serving. Never released."""

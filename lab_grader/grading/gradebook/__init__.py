@@ -1,0 +1,1 @@
+"""Grades: the course's rules, the book, reports, and files for other systems."""

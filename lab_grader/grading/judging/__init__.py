@@ -1,0 +1,1 @@
+"""The judge's side of a worker: questions, budgets, verdicts."""

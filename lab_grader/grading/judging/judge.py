@@ -1,0 +1,235 @@
+"""The trusted side: tests, answers and verdict. It never runs a line of a submission."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lab_check import card
+from lab_check.calling.failures import TimeIsUp
+from lab_check.diagnosing.turns import Diagnosis, KnownTurns
+from lab_check.exercises import Exercise
+from lab_check.running.runner import Bench, Judge, Property, Result, Test, check, load_tests
+from lab_check.running.tape import PUBLISHED_SEED
+from lab_check.source import is_untouched
+from lab_grader import bank
+from lab_grader.grading.judging import budget
+from lab_grader.grading.judging.remembered import Remembered
+from lab_grader.grading.judging.remote import Line, Remote, Talk, WorkerLost, printable
+from lab_grader.grading.model import Grade, Limits, Submission, unexpected
+from lab_grader.record import known_for
+
+# A symptom that speaks of the worker, and the status it gives an exercise.
+_STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
+
+# After so many properties of an exercise that hung, the others have this many seconds: a loop that
+# never ends is mostly everywhere, and an answer takes milliseconds. After so many that hung or crashed,
+# each of which costs a worker, the rest is not tried.
+_LOST = ("timeout", "crashed", "memory")
+_PATIENCE, _HURRY, _ENOUGH = 1, 1.0, 4
+_START = 60.0  # to start a worker on a busy machine
+# All properties of a submission together may take so many times as long as one may.
+_SUBMISSION = 6
+_LONGEST = 20_000  # characters of feedback
+
+
+def grade(
+    submission: Submission,
+    exercises: list[Exercise],
+    line: Line,
+    isolation: str,
+    seed: int,
+    limits: Mapping[str, Limits],
+    cache: Path,
+) -> list[Grade]:
+    """Grade exercises of one submission, through a line to a worker that holds its package."""
+    spent = 0.0
+
+    def check_on(seed: int, test: Test, hurry: bool = False) -> Property:
+        nonlocal spent
+        own = limits.get(test.exercise, Limits())
+        seconds = min(own.seconds, _SUBMISSION * own.seconds - spent, _HURRY if hurry else math.inf)
+        property, took = _judged(test, seed, line, own, seconds)
+        spent += took
+        return property
+
+    def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
+        lost: list[str] = []
+        for test in tests:
+            own = limits.get(test.exercise, Limits())
+            if len(lost) == _ENOUGH:
+                why = f"not tried, after {_ENOUGH} properties that hung or crashed"
+                yield _given_up(test, why, lost[-1])
+                continue
+            if spent >= _SUBMISSION * own.seconds:
+                yield _given_up(test, "not tried: this submission has taken too long")
+                continue
+            property = check_on(seed, test, lost.count("timeout") >= _PATIENCE)
+            lost += [property.symptom] if property.symptom in _LOST else []
+            yield property
+
+    def example(result: Result) -> Property | None:
+        """Try the first property whose numbers are off on the inputs that everybody may see."""
+        off = next((p for p in result.broken if p.symptom in _NUMBERS), None)
+        if off is None or result.status != "wrong":
+            return None
+        tests = load_tests()[result.exercise.id]
+        test = next(test for test in tests if test.sentence == off.sentence)
+        found = check_on(PUBLISHED_SEED, test)
+        # Where the submission has used up its time, that says nothing about the numbers.
+        return None if found.symptom == "timeout" else found
+
+    judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
+    grades = []
+    for exercise in exercises:
+        try:
+            if _is_untouched(submission, exercise):
+                result = Result(exercise, "not_started")
+            else:
+                result = judge.result(exercise)
+            grades.append(_grade(submission, result, example(result), isolation))
+        except Exception as error:  # whatever it is, it costs this exercise and no more
+            line.drop()
+            grades.append(unexpected(submission, exercise, error, isolation))
+    return grades
+
+
+def _judged(
+    test: Test, seed: int, line: Line, limits: Limits, seconds: float
+) -> tuple[Property, float]:
+    """Try one property; say how it ended, and how long that took."""
+    tapes = bank.tapes(test.exercise, seed)
+    try:
+        line.limit(limits)
+        line.open(time.monotonic() + _START)  # starting a worker is not the learner's time
+    except WorkerLost as lost:
+        line.drop()
+        return Property(test.sentence, test.guard, False, str(lost), lost.status), 0.0
+    start = time.monotonic()
+    deadline = start + seconds
+    try:
+        with budget.until(deadline):
+            property = _remembered(test.exercise, test.name, seed).judge(
+                line, deadline, functools.partial(_check, test, seed, tapes)
+            )
+    except TimeIsUp:
+        line.drop()
+        property = _given_up(test, "what came back takes too long to judge")
+    return property, time.monotonic() - start
+
+
+def _given_up(test: Test, message: str, symptom: str = "timeout") -> Property:
+    return Property(test.sentence, test.guard, False, message, symptom)
+
+
+@functools.cache
+def _remembered(exercise: str, test: str, seed: int) -> Remembered:
+    return Remembered()
+
+
+def _check(test: Test, seed: int, tapes: dict[str, list[Any]], talk: Talk) -> Property:
+    return check(test, Bench(functools.partial(Remote, talk), seed=seed, replay=tapes))
+
+
+# Symptoms whose messages quote hidden numbers.
+_NUMBERS = ("value", "relation", "not-finite", "property")
+
+
+@functools.cache
+def _known(exercise: Exercise, seed: int, cache: Path) -> KnownTurns:
+    return known_for(exercise, seed, cache)
+
+
+def _without_numbers(result: Result) -> Result:
+    """Take the hidden expectations out of what the learner will read."""
+    properties = [
+        dataclasses.replace(property, message=property.relation, relation="")
+        if property.symptom in _NUMBERS
+        else property
+        for property in result.properties
+    ]
+    said = result.diagnosis
+    if said is not None and said.name in _NUMBERS:
+        message = next((p.relation for p in result.properties if p.relation), "")
+        said = Diagnosis(said.name, message or "the numbers are not right", exact=False)
+    return dataclasses.replace(result, properties=properties, diagnosis=said)
+
+
+def _is_untouched(submission: Submission, exercise: Exercise) -> bool:
+    text = submission.files.get(f"{exercise.module}.py")
+    if text is None:
+        return True
+    label = f"Exercise {exercise.id}:".encode()
+    if not any(label in line and not line.lstrip().startswith(b"#") for line in text.splitlines()):
+        return False  # a stub's code says whose it is; most need not be parsed
+    try:
+        return is_untouched(text.decode("utf-8"), exercise.name, exercise.stub)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _in_public(example: Property) -> dict[str, Any]:
+    """Lay out what came of a property on the published inputs, for the report."""
+    holds = "there it holds: the inputs that are graded are others, and a block has to be right on all"
+    said = {"property": example.sentence, "said": holds if example.ok else example.said}
+    if example.picture is None:
+        return said
+    drawn = dataclasses.asdict(example.picture)
+    for grid in ("expected", "actual"):
+        # Plain JSON has no NaN.
+        drawn[grid] = [
+            [float(f"{n:.4g}") if math.isfinite(n) else str(n) for n in row] for row in drawn[grid]
+        ]
+    return said | {"picture": drawn}
+
+
+def _text(result: Result, example: dict[str, Any] | None) -> str:
+    """Show a result in words; where the book is, the course knows."""
+    lines = [line for line in card.text(result).splitlines() if not line.startswith("  Read more: ")]
+    if example is not None:
+        lines.append(f"  On the published inputs, {example['property']}: {example['said']}")
+    return "\n".join(lines)
+
+
+def _grade(submission: Submission, result: Result, example: Property | None, isolation: str) -> Grade:
+    result = _without_numbers(result)
+    exercise = result.exercise
+    broken = result.broken
+    status = result.status
+    if status == "not_started" and broken:
+        status = "wrong"
+    if status == "wrong" and len(broken) == len(result.properties):
+        # Where nothing at all could be tried, say why, not that the numbers are off.
+        symptoms = {_STATUS.get(property.symptom, "wrong") for property in broken}
+        status = symptoms.pop() if len(symptoms) == 1 else "wrong"
+    said = result.diagnosis
+    in_public = None if example is None else _in_public(example)
+    return Grade(
+        student=submission.student,
+        week=exercise.week,
+        exercise=exercise.id,
+        block=exercise.block,
+        status=status,
+        points=0.0 if status in ("not_started", "waiting") else result.points,
+        max_points=exercise.points,
+        passed=[property.sentence for property in result.properties if property.ok],
+        failed=[property.sentence for property in broken],
+        diagnosis=None
+        if said is None
+        else {
+            "name": said.name,
+            "kind": said.kind,
+            "message": printable(said.message, _LONGEST),
+        },
+        feedback=printable(_text(result, in_public), _LONGEST),
+        isolation=isolation,
+        seconds=round(result.seconds, 3),
+        digest=submission.digest,
+        extra={"said": [printable(p.message) for p in broken]}
+        | ({"example": in_public} if in_public else {}),
+    )

@@ -1,0 +1,259 @@
+"""The judge's end of a worker: a backend that trusts nothing that comes back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from lab_check.calling import codec, failures, messages
+from lab_check.calling.calls import Made, Reply, Target, changeable, changed
+from lab_check.errors import UserError
+from lab_check.exercises import catalogue
+from lab_check.running.submission import Handle
+from lab_grader.grading.model import Limits
+
+# What one answer may cost the judge: calls back, what they keep and how large their arguments are.
+_CALLBACKS = 20_000
+_KEPT, _KEPT_BYTES = 200, 8 * 2**20
+_ARGUMENTS = 2**20
+_MESSAGE = 2000
+# What a worker can find out; everything else the judge sees for itself.
+_KNOWN = {name: getattr(failures, name) for name in ("WrongType", "Missing")}
+
+
+class WorkerLost(Exception):
+    """The worker is gone or does not answer; `status` is timeout, crashed or memory."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Line(Protocol):
+    """A worker to talk to, with a deadline on everything."""
+
+    def open(self, deadline: float) -> messages.Stream:
+        """Give the stream to the worker; every wait on it ends at the deadline with WorkerLost."""
+        ...
+
+    def fileno(self) -> int:
+        """Give the descriptor that an open line ends with."""
+        ...
+
+    def fate(self) -> WorkerLost:
+        """Say how the worker of a line that was cut ended."""
+        ...
+
+    def limit(self, limits: Limits) -> None:
+        """Set what the code may use from now on; other memory needs another worker."""
+        ...
+
+    def drop(self) -> None:
+        """End the worker; the next call starts another."""
+        ...
+
+    def close(self) -> None:
+        """End the worker, and leave nothing of it."""
+        ...
+
+
+class Talk:
+    """Questions to a worker, with one deadline for all, and the messages that answer them."""
+
+    def __init__(self, line: Line, deadline: float) -> None:
+        self._line, self._deadline = line, deadline
+        self._id = b""
+
+    def ask(self, message: bytes) -> None:
+        """Ask something new."""
+        self._id = secrets.token_bytes(messages.ID)
+        self._stream = self._line.open(self._deadline)
+        self._send(message)
+
+    def tell(self, message: bytes) -> None:
+        """Send a message that belongs to the question."""
+        self._send(message)
+
+    def _send(self, message: bytes) -> None:
+        messages.send_frame(self._stream, self._id + message)
+
+    def hear(self) -> bytes:
+        """Wait for the next message that belongs to the question."""
+        message = messages.receive_frame(self._stream, messages.ANSWER)
+        if message[: messages.ID] != self._id:
+            raise codec.CodecError("an answer that nobody asked for")
+        return message[messages.ID :]
+
+    def drop(self) -> None:
+        """End the worker; the next question goes to another."""
+        self._line.drop()
+
+
+class Lost(failures.Failure):
+    """A call that the worker did not survive, or did not finish in time."""
+
+    def __init__(self, lost: WorkerLost) -> None:
+        super().__init__(str(lost))
+        self.symptom = lost.status
+
+
+class Remote:
+    """Runs the code in a worker."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._fresh = True
+        self._callbacks: list[Callable[..., Any]] = []
+        self._kept: list[tuple[list[Tensor], Tensor]] = []
+        self._kept_bytes = 0
+        self.printed = ""
+
+    def call(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+    ) -> Reply:
+        """Ask the worker to call the target; check its answer before it becomes a value."""
+        leaves = [
+            item
+            for item in (*args, *kwargs.values())
+            if isinstance(item, Tensor) and item.is_leaf and item.requires_grad
+        ]
+        request = {
+            # What earlier tests made is forgotten, and randomness starts where this test starts it.
+            "seed": torch.initial_seed() if self._fresh else None,
+            "target": [target.module, target.name, target.handle],
+            "leaves": leaves,
+            "args": self._describe(list(args), leaves),
+            "kwargs": self._describe(kwargs, leaves),
+            "gradients": gradients,
+        }
+        try:
+            answer = self._ask(request)
+            self._fresh = False
+            return _reply(answer, args, kwargs, gradients)
+        except WorkerLost as lost:
+            self._talk.drop()
+            raise Lost(lost) from None
+        except (failures.Failure, UserError):
+            raise
+        except Exception as error:  # whatever a stranger's bytes do, they do it to the stranger
+            self._talk.drop()
+            reason = printable(str(error) or type(error).__name__)[:200]
+            said = f"the answer could not be read: {reason}"
+            raise Lost(WorkerLost("crashed", said)) from None
+
+    def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
+        def special(item: Any) -> Any:
+            match item:
+                case Handle():
+                    return {messages.TAG: "handle", "number": item.number}
+                case torch.Generator():
+                    return {messages.TAG: "generator", "state": item.get_state()}
+                case Tensor() if item.grad_fn is not None:
+                    found = [messages.jacobian(item, leaf) for leaf in leaves]
+                    return {messages.TAG: "linked", "tensor": item.detach(), "jacobians": found}
+                case Tensor() if item.requires_grad:
+                    number = next(i for i, leaf in enumerate(leaves) if leaf is item)
+                    return {messages.TAG: "leaf", "number": number}
+                case _ if callable(item):
+                    self._callbacks.append(item)
+                    return {messages.TAG: "callable", "number": len(self._callbacks) - 1}
+            return None
+
+        return messages.describe(value, special)
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._talk.ask(codec.pack(request))
+        for _ in range(_CALLBACKS):
+            answer = codec.unpack(self._talk.hear(), messages.BOUNDS)
+            if not isinstance(answer, dict):
+                raise codec.CodecError("an answer is a dictionary")
+            if "callback" in answer:
+                self._talk.tell(codec.pack(self._call_back(answer)))
+                continue
+            self.printed = printable(answer["printed"])
+            return answer
+        raise codec.CodecError("too many callbacks")
+
+    def _call_back(self, question: dict[str, Any]) -> dict[str, Any]:
+        try:
+            given = question["args"]
+            size = sum(item.nbytes for item in given if isinstance(item, Tensor))
+            if size > _ARGUMENTS:
+                raise ValueError("the arguments are too large")
+            if "backward" in question:
+                inputs, output = self._kept[question["backward"]]
+                (gradient,) = given
+                if not output.requires_grad:
+                    return {"value": [None] * len(inputs)}
+                found = torch.autograd.grad(
+                    output, inputs, gradient, retain_graph=True, allow_unused=True
+                )
+                return {"value": list(found)}
+            function = self._callbacks[question["callback"]]
+            if not question["keep"]:
+                with torch.no_grad():
+                    return {"value": function(*given)}
+            self._kept_bytes += size
+            if len(self._kept) == _KEPT or self._kept_bytes > _KEPT_BYTES:
+                raise ValueError("too many calls that keep their history")
+            inputs = [given[place].requires_grad_() for place in question["keep"]]
+            with torch.enable_grad():
+                output = function(*given)
+            self._kept.append((inputs, output))
+            return {"value": output.detach(), "call": len(self._kept) - 1}
+        except Exception as error:
+            return {"error": printable(f"{type(error).__name__}: {error}")}
+
+
+def printable(said: Any, longest: int = _MESSAGE) -> str:
+    """Make a stranger's text fit to be shown: not too long, and nothing that steers a terminal."""
+    if not isinstance(said, str):
+        raise codec.CodecError("a text is expected")
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in said[-longest:]
+    )
+
+
+def _reply(
+    answer: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+) -> Reply:
+    if "failure" in answer:
+        name, message, kind = map(printable, answer["failure"])
+        message = message.strip() or "it failed without a word"
+        if name == "NotStarted" and message in catalogue():
+            raise failures.NotStarted(message)
+        if kind == "MemoryError" or "can't allocate memory" in message:
+            raise Lost(WorkerLost("memory", message))
+        if name == "Raised":
+            raise failures.Raised(message, kind)
+        raise _KNOWN.get(name, failures.Failure)(message)
+
+    def special(description: dict[str, Any]) -> Any:
+        number = description["number"]
+        if description[messages.TAG] != "made" or type(number) is not int or number < 0:
+            raise codec.CodecError("a description that makes no sense")
+        return Made(number)
+
+    given = changeable(args, kwargs)
+    found = answer["gradients"]
+    if not isinstance(found, dict) or not all(_is_gradient(*item, given) for item in found.items()):
+        raise codec.CodecError("gradients are tensors, by the names of arguments and parameters")
+    if found and not gradients:
+        raise codec.CodecError("gradients that nobody asked for")
+    after = answer["after"]
+    if not isinstance(after, dict) or not all(isinstance(v, Tensor | set) for v in after.values()):
+        raise codec.CodecError("arguments come back by name")
+    return Reply(messages.restore(answer["value"], special), found, changed(given, after))
+
+
+def _is_gradient(name: Any, gradient: Any, given: dict[str, Any]) -> bool:
+    """Tell whether there can be such a gradient: the judge knows arguments, not parameters."""
+    if not isinstance(name, str):
+        return False
+    if gradient is None or name.startswith("parameter "):
+        return gradient is None or isinstance(gradient, Tensor)
+    return isinstance(gradient, Tensor) and gradient.shape == getattr(given.get(name), "shape", None)

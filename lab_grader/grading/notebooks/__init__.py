@@ -1,0 +1,1 @@
+"""The week's notebook as part of the grade."""

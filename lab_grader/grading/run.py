@@ -1,0 +1,414 @@
+"""`lab grade` and `lab regrade`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lab_check.errors import UserError
+from lab_check.exercises import Exercise, UnknownExerciseError, select
+from lab_check.paths import package_folder
+from lab_grader.grading import engines
+from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook
+from lab_grader.grading.gradebook.policy import LEVELS, Course, book_address, read_course, read_roster
+from lab_grader.grading.intake import collect
+from lab_grader.grading.model import (
+    NOTEBOOK,
+    TRACEBACK,
+    Grade,
+    Limits,
+    Refused,
+    Submission,
+    is_notebook,
+    notebook_id,
+    refused,
+    rounding,
+)
+from lab_grader.record import digest
+
+if TYPE_CHECKING:
+    from lab_grader.grading.notebooks.week_notebook import Notebook
+
+
+TROUBLE = 3  # the exit code of a run in which the grader itself failed somewhere
+# A notebook may take so many times as long as with the course's own package.
+_PATIENCE = 5
+
+
+def grade(
+    submissions: Path,
+    out: Path,
+    what: list[str],
+    jobs: int | None = None,
+    engine: str = "local",
+    scheduler: str | None = None,
+    seed: int | None = None,
+    timeout: float | None = None,
+    isolation: str | None = None,
+    roster: Path | None = None,
+    course_file: Path | None = None,
+    notebooks: bool | None = None,
+    book_at: str | None = None,
+) -> int:
+    """Grade a class; the same command goes on where a killed one stopped."""
+    if timeout is not None and timeout <= 0:
+        raise UserError(f"--timeout is a number of seconds above zero, not {timeout:g}")
+    if jobs is not None and jobs < 1:
+        raise UserError(f"--jobs is a number of processes from 1 on, not {jobs}")
+    if scheduler is not None and engine != "dask":
+        raise UserError("--scheduler needs --engine dask: without it, this machine does the work")
+    if out.exists() and submissions.exists() and out.samefile(submissions):
+        raise UserError(
+            f"{out} is where the submissions lie: name another folder for grades with --out"
+        )
+    course = read_course(course_file)
+    address = book_address(book_at, "--book") or course.book
+    level = isolation or ("full" if sys.platform == "linux" else "process")
+    if LEVELS.index(level) < LEVELS.index(course.isolation):
+        raise UserError(
+            f"the course asks for isolation {course.isolation!r} at least, and {level!r} is less"
+        )
+    exercises = select(what)
+    graded_notebooks = _notebooks(notebooks, what, exercises, course)
+    students = None if roster is None else read_roster(roster)
+    received = collect.read_submissions(submissions, course.attempts, out)
+    refusals = [one for one in received if isinstance(one, Refused)]
+    handed_in = collect.everybody(received, students)
+    if not handed_in:
+        raise UserError(f"{submissions} holds no submission")
+    book = Gradebook(out)
+    try:
+        chosen_seed = book.seed(seed)
+        book.receive(handed_in, refusals)
+        for one in refusals:
+            if one.trouble:
+                book.trouble(one.student, f"reading {one.source}", one.trouble)
+        book.remember("book", address)
+        work = Work(book, exercises, course, level, chosen_seed, timeout, engine, scheduler, jobs)
+        work.check(graded_notebooks)
+        work.refuse([one for one in handed_in if one.unreadable])
+        tasks = work.tasks([one for one in handed_in if not one.unreadable])
+        work.run(tasks)
+        book.write_files()
+        from lab_grader.grading.gradebook import reports
+
+        reports.write(out, book)
+        _say(handed_in, refusals, len(tasks), out)
+        return _end(book)
+    except KeyboardInterrupt:
+        print("Stopped. What is graded is kept, and the same command goes on.", file=sys.stderr)
+        raise
+    finally:
+        book.close()
+
+
+def _notebooks(
+    wanted: bool | None, what: list[str], exercises: list[Exercise], course: Course
+) -> list[Notebook]:
+    """Prepare the notebooks to grade: asked for, or the course's wish, or that of a single week."""
+    one_week = len(what) == 1 and what[0].isdigit()
+    by_default = one_week if course.notebooks is None else course.notebooks
+    if not (by_default if wanted is None else wanted):
+        return []
+    weeks = sorted({exercise.week for exercise in exercises})
+    whole = [week for week in weeks if set(select([str(week)])) <= set(exercises)]
+    if wanted and not whole:
+        raise UserError(
+            "a notebook is graded with all exercises of its week: choose the week with --week, or "
+            "grade with --no-notebooks"
+        )
+    from lab_grader.grading.notebooks.week_notebook import path_of, prepare
+
+    worth, limits = course.notebook_points, course.notebook_limits
+    return [prepare(path_of(week), week, worth, limits) for week in whole]
+
+
+class Work:
+    """What is to be graded under which conditions, and who does it."""
+
+    def __init__(
+        self,
+        book: Gradebook,
+        exercises: list[Exercise],
+        course: Course,
+        level: str,
+        seed: int,
+        timeout: float | None,
+        engine: str,
+        scheduler: str | None,
+        jobs: int | None,
+    ) -> None:
+        if engine == "dask" and scheduler is None:
+            raise UserError("--engine dask needs --scheduler ADDRESS, such as tcp://127.0.0.1:8786")
+        self._book, self._exercises, self._course = book, exercises, course
+        self._level, self._seed = level, seed
+        self._scheduler = scheduler if engine == "dask" else None
+        self._jobs = jobs or os.cpu_count() or 1
+        self._limits: dict[str, Limits] = {}
+        for exercise in exercises:
+            own = course.limits_of(exercise.id)
+            self._limits[exercise.id] = Limits(timeout, own.memory) if timeout else own
+        # Where the links of reports lead changes no grade.
+        rules = dataclasses.replace(course, book="")
+        facts = f"{rules} {level} {seed} {self._limits} {digest(exercises)}"
+        self._key = hashlib.sha256(facts.encode()).hexdigest()
+        self._notebooks: list[Notebook] = []
+
+    def check(self, notebooks: list[Notebook]) -> None:
+        """Run notebooks against the course's own package: what differs here counts for nobody."""
+        package = {path.name: path.read_bytes() for path in sorted(package_folder().glob("*.py"))}
+        course = Submission("the course", package)
+        # On another machine other cells may differ.
+        here = f"{platform.node()} {version('torch')} {rounding()}"
+        tasks = []
+        for one in notebooks:
+            conditions = f"{course.digest} {one.text} {self._level} {here}"
+            fact = f"notebook {one.week} {hashlib.sha256(conditions.encode()).hexdigest()}"
+            if (known := self._book.fact(fact)) is not None:
+                self._notebooks.append(_settled(one, **json.loads(known)))
+            else:
+                own = [exercise for exercise in self._exercises if exercise.week == one.week]
+                patient = dataclasses.replace(one.limits, seconds=_PATIENCE * one.limits.seconds)
+                tasks.append(
+                    (fact, self._task(course, own, [dataclasses.replace(one, limits=patient)]))
+                )
+        for _, task in tasks:
+            week = task.notebooks[0].week
+            print(f"first the course's own package runs the notebook of week {week}", flush=True)
+        names = {id(task): fact for fact, task in tasks}
+        for task, grades in self._results([task for _, task in tasks]):
+            (one,), result = task.notebooks, grades[-1]
+            if not result.passed:
+                raise UserError(
+                    f"the notebook of week {one.week} does not run here as it is stored "
+                    f"({result.status}): `lab notebooks {one.week}` runs it anew, and --no-notebooks "
+                    f"grades without it\n{result.feedback}"
+                )
+            for label in result.failed:
+                print(f"not counted, for it prints something else here: week {one.week}, {label}")
+            found: dict[str, Any] = {"labels": result.passed, "seconds": result.seconds}
+            self._book.remember(names[id(task)], json.dumps(found))
+            as_asked = next(notebook for notebook in notebooks if notebook.week == one.week)
+            self._notebooks.append(_settled(as_asked, **found))
+        self._notebooks.sort(key=lambda one: one.week)
+
+    def _task(
+        self, submission: Submission, exercises: list[Exercise], notebooks: list[Notebook]
+    ) -> engines.Task:
+        cache = str(self._book.folder / ".known")
+        ids = tuple(exercise.id for exercise in exercises)
+        return engines.Task(
+            submission, ids, self._limits, self._level, self._seed, cache, tuple(notebooks)
+        )
+
+    def tasks(self, handed_in: list[Submission]) -> list[engines.Task]:
+        """Make a task of every submission with something that is not graded yet."""
+        tasks = []
+        for one in handed_in:
+            notebooks = [
+                n
+                for n in self._notebooks
+                if not self._book.is_graded(one, notebook_id(n.week), self._notebook_key(n))
+            ]
+            weeks = {notebook.week for notebook in notebooks}
+            exercises = [
+                e
+                for e in self._exercises
+                # What a notebook earns depends on the exercises of its week.
+                if e.week in weeks or not self._book.is_graded(one, e.id, self._key)
+            ]
+            if exercises:
+                tasks.append(self._task(one, exercises, notebooks))
+        return tasks
+
+    def refuse(self, unreadable: list[Submission]) -> None:
+        """Enter those of whom nothing could be read: a row and a page that say why."""
+        from lab_grader.grading.notebooks import week_notebook
+
+        for one in unreadable:
+            self._book.enter(
+                one,
+                [
+                    *(
+                        (refused(one, e, one.unreadable, self._level), self._key)
+                        for e in self._exercises
+                    ),
+                    *(
+                        (
+                            week_notebook.refused(one, n, one.unreadable, self._level),
+                            self._notebook_key(n),
+                        )
+                        for n in self._notebooks
+                    ),
+                ],
+            )
+
+    def _notebook_key(self, notebook: Notebook) -> str:
+        return f"{self._key} {notebook}"
+
+    def _results(self, tasks: list[engines.Task]) -> Iterator[tuple[engines.Task, list[Grade]]]:
+        if not tasks:
+            return iter(())
+        if self._scheduler is not None:
+            return engines.run_on_dask(tasks, self._scheduler, lambda who: print(f"connected to {who}"))
+        return engines.run_locally(tasks, min(self._jobs, len(tasks)))
+
+    def run(self, tasks: list[engines.Task]) -> None:
+        """Grade, and enter every result as soon as it is there."""
+        if not tasks:
+            return
+        if self._scheduler is None:
+            print(f"grading {len(tasks)} submissions; the first takes longest", flush=True)
+        with _progress(len(tasks)) as done:
+            for task, grades in self._results(tasks):
+                one = task.submission
+                keys = {notebook_id(n.week): self._notebook_key(n) for n in task.notebooks}
+                for grade in grades:
+                    if TRACEBACK in grade.extra:
+                        where = grade.extra.pop(TRACEBACK)
+                        self._book.trouble(one.student, grade.exercise, where)
+                settled = [self._course.settle(grade, one.submitted_at) for grade in grades]
+                self._book.enter(one, [(g, keys.get(g.exercise, self._key)) for g in settled])
+                done(any(g.status not in ("right", "wrong", "not_started", "waiting") for g in grades))
+
+
+def _settled(notebook: Notebook, labels: list[str], seconds: float) -> Notebook:
+    """Keep the cells that agree on this machine, and give more time where it is a slow one."""
+    cells = tuple(cell for cell in notebook.cells if cell.label in labels)
+    limits = dataclasses.replace(
+        notebook.limits, seconds=max(notebook.limits.seconds, _PATIENCE * seconds)
+    )
+    return dataclasses.replace(notebook, cells=cells, limits=limits)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """Show done, remaining, rate and failures; lines now and then where there is no terminal."""
+    console = Console(stderr=True)
+    start, count, troubled, shown = time.monotonic(), 0, 0, 0.0
+    bar = Progress(
+        TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}"), console=console, transient=True,
+        disable=not console.is_terminal,
+    )  # fmt: skip
+    task = bar.add_task("", total=total, rate="")
+
+    def done(trouble: bool) -> None:
+        nonlocal count, troubled, shown
+        count, troubled = count + 1, troubled + trouble
+        passed = time.monotonic() - start
+        pace = f"{count / passed:.1f} a second" if count > passed else f"{passed / count:.0f} s each"
+        rate = f"{pace}, {troubled} in trouble"
+        bar.update(task, advance=1, rate=rate)
+        if not console.is_terminal and (passed - shown >= 10 or count == total):
+            shown = passed
+            console.print(f"graded {count} of {total}, {rate}", highlight=False)
+
+    with bar:
+        yield done
+
+
+def _say(handed_in: list[Submission], refusals: list[Refused], graded: int, out: Path) -> None:
+    for refusal in refusals:
+        print(f"not understood: {refusal.source}: {refusal.reason}")
+    for one in handed_in:
+        if one.rostered is False:
+            print(f"not on the roster: {one.student}")
+    count = len(handed_in)
+    print(f"{count} submissions, {graded} graded now, {count - graded} unchanged.")
+    print(f"Open {out / 'index.html'}; the grades are in {out / 'gradebook.csv'}.")
+
+
+def _end(book: Gradebook) -> int:
+    """Say how often the grader itself failed, as the exit code does."""
+    count = book.write_errors()
+    if not count:
+        return 0
+    print(
+        f"{count} unexpected error{'s' * (count > 1)} of the grader itself: all else is graded, and "
+        f"{book.folder / ERRORS} says where. The same command tries again.",
+        file=sys.stderr,
+    )
+    return TROUBLE
+
+
+def report(out: Path) -> int:
+    """Write all files of a grading again from its gradebook."""
+    from lab_grader.grading.gradebook import reports
+
+    book = _existing(out)
+    try:
+        book.write_files()
+        reports.write(out, book)
+        print(f"Open {out / 'index.html'}.")
+        return _end(book)
+    finally:
+        book.close()
+
+
+def _existing(out: Path) -> Gradebook:
+    if not (out / FILE).exists():
+        raise UserError(f"{out} holds no gradebook: run `lab grade` first")
+    return Gradebook(out)
+
+
+def regrade(out: Path, what: list[str], students: list[str]) -> int:
+    """Forget the grades of students or exercises, so that the next `lab grade` makes them again.
+
+    A word that is an exercise means it, whatever students are called; `students` are meant as such.
+    """
+    if not what and not students:
+        raise UserError("say whose grades, or of which exercise: `lab regrade GRADES 3.2`")
+    book = _existing(out)
+    try:
+        known = book.submissions()
+        exercises = {word: ids for word in what if (ids := _named(word))}
+        whose = {
+            word: _student(word, known, out)
+            for word in (*students, *(word for word in what if word not in exercises))
+        }
+        counts = [(word, sum(book.forget(None, id) for id in ids)) for word, ids in exercises.items()]
+        counts += [(word, book.forget(student, None)) for word, student in whose.items()]
+        for word, count in counts:
+            print(f"{word}: {count} grades will be made again by the next `lab grade`")
+        for word in exercises.keys() & known.keys():
+            print(f"{word} is the exercise; the student is `lab regrade {out} --student {word}`")
+    finally:
+        book.close()
+    return 0
+
+
+def _student(word: str, known: dict[str, dict[str, Any]], out: Path) -> str:
+    """Find a student by the name of the report, or by the name or number alone where that is enough."""
+    if word in known:
+        return word
+    found = [s for s, facts in known.items() if word in collect.called(s, facts.get("user", ""))]
+    if len(found) > 1:
+        raise UserError(f"{word!r} may be {', '.join(found)}: say which")
+    if not found:
+        raise UserError(f"{out} holds no student {word!r}; an exercise is a number such as 3.2")
+    return found[0]
+
+
+def _named(word: str) -> list[str]:
+    """List what a word of `lab regrade` means: notebooks too, which depend on their exercises."""
+    try:
+        exercises = select([word.removesuffix(f".{NOTEBOOK}")])
+    except UnknownExerciseError:
+        return []
+    if is_notebook(word):
+        return [word]
+    return [*(e.id for e in exercises), *{notebook_id(e.week): None for e in exercises}]

@@ -1,0 +1,1 @@
+"""Where workers live: confined, or in a process of their own."""

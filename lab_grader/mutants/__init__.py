@@ -1,0 +1,1 @@
+"""Small changes of the solutions, which the tests must notice."""
