@@ -7,7 +7,7 @@ ENV := .venv/.ready
 BOOK := _build/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system lint quick quick-tests test fuzz portable prove mutants figures book serve bench clean clean-all
+.PHONY: help setup system lint quick quick-tests test fuzz portable prove mutants figures book serve wheel bench clean clean-all
 
 help: ## explain the targets (this text)
 	@echo "Lab Transformer: build a Transformer block by block."
@@ -86,6 +86,10 @@ $(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer
 
 serve: $(BOOK) ## build the book and serve it on localhost
 	@$(BIN)/lab serve
+
+wheel: $(ENV) ## build the course as one file to install, recordings included, into _build/wheel
+	@$(BIN)/lab record
+	@$(BIN)/python -c "from pathlib import Path; from lab_grader import wheel; print(wheel.build(Path('_build/wheel')))"
 
 bench: $(ENV) ## compare with what people would use instead
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -97,7 +97,7 @@ def _parser(course: Course | None) -> argparse.ArgumentParser:
         name: str, run: Callable[[argparse.Namespace], int], help: str
     ) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-        added.set_defaults(run=run, course=course)
+        added.set_defaults(run=run, side=course)
         return added
 
     check = command("check", _check, "check exercises and name the mistakes")
@@ -165,7 +165,7 @@ def _check_in_new_process(args: argparse.Namespace) -> None:
     if hasattr(os, "fork"):
         pid = os.fork()
         if pid == 0:
-            os._exit(main(words, args.course))
+            os._exit(main(words, args.side))
         os.waitpid(pid, 0)
     else:
         subprocess.run([sys.executable, "-m", "lab_check", *words], check=False)
@@ -191,7 +191,7 @@ def _check_once(
                 console.print(Text.assemble(*line))
 
     with _progress_bar(len(chosen), hidden=args.json) as advance:
-        known = args.course.known if args.course else checking.recorded
+        known = args.side.known if args.side else checking.recorded
         for result in checking.check_exercises(workspace, chosen, args.device, known):
             results.append(result)
             advance()
@@ -329,7 +329,7 @@ def _doctor(args: argparse.Namespace) -> int:
 
     console = Console(highlight=False, soft_wrap=True)
     missing = 0
-    more = args.course.findings() if args.course else ()
+    more = args.side.findings() if args.side else ()
     for finding in (*examine(), *more):
         mark = "[green]✓[/]" if finding.ok else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
         console.print(f"{mark} {escape(finding.what)}: {escape(finding.state)}")

@@ -26,6 +26,10 @@ def add_commands(command: Command) -> None:
         "--book", default="", metavar="URL",
         help="where the book's pages are published; links lead there, or else to the notebooks",
     )  # fmt: skip
+    record = command(
+        "record", _record, "make ahead of time what releases carry of the wrong turns; once is enough"
+    )
+    record.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
     prove.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove.add_argument("--seed", type=int, help="the seed of all inputs (the published one)")
@@ -106,6 +110,14 @@ def _release(args: argparse.Namespace) -> int:
     from lab_grader.release import release
 
     return release(args.out, args.weeks, args.zip, args.book)
+
+
+def _record(args: argparse.Namespace) -> int:
+    from lab_check.exercises import select
+    from lab_grader.release import recorded
+
+    print(f"{len(recorded(select(args.what)))} exercises are recorded.")
+    return 0
 
 
 def _prove(args: argparse.Namespace) -> int:

@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_check import paths
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, catalogue
-from lab_check.paths import CHECK, TESTS, package_folder
+from lab_check.paths import CHECK, COURSE, TESTS, cache, package_folder
 
 if TYPE_CHECKING:
     from lab_check.diagnosing.turns import KnownTurns
 
-CACHE = paths.cache() / "recordings"
+CACHE = cache() / "recordings"
+# A wheel may carry recordings that were made when it was built.
+_CARRIED = COURSE / "_build" / "recordings"
 _BANK = Path(__file__).with_name("bank")
 # What decides how a recording comes out; all else of the check only shows it.
 _DECIDES = ("calling", "diagnosing", "running")
@@ -88,6 +89,8 @@ def _kept(
 ) -> list[Path]:
     """Make something once, and keep it as long as nothing it depends on has changed."""
     paths = _paths(folder, exercise, kinds)
+    if all(path.exists() for path in paths):
+        return paths
     with _locked(folder / f"{exercise.id}.lock"):
         if not all(path.exists() for path in paths):
             for path, kind, content in zip(paths, kinds, make(), strict=True):
@@ -101,8 +104,9 @@ def _kept(
 
 
 def _paths(folder: Path, exercise: Exercise, kinds: Sequence[str]) -> list[Path]:
-    digest = _digest(exercise)
-    return [folder / f"{exercise.id}-{digest}.{kind}" for kind in kinds]
+    names = [f"{exercise.id}-{_digest(exercise)}.{kind}" for kind in kinds]
+    carried = [_CARRIED / name for name in names]
+    return carried if all(path.exists() for path in carried) else [folder / name for name in names]
 
 
 def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, list[Path]]:

@@ -8,7 +8,6 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -37,9 +36,7 @@ def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") ->
     _refuse_to_overwrite(out, zipped)
     with tempfile.TemporaryDirectory(prefix="lab-release-") as temporary:
         folder = Path(temporary) / out.name.removesuffix(".zip")
-        with _bar() as bar:
-            task = bar.add_task("", total=len(exercises))
-            write(folder, exercises, book, lambda: bar.advance(task))
+        write(folder, exercises, book)
         out.parent.mkdir(parents=True, exist_ok=True)
         if zipped:
             pack(folder, out)
@@ -51,12 +48,15 @@ def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") ->
     return 0
 
 
-def _bar() -> Progress:
+def recorded(exercises: list[Exercise]) -> dict[str, list[Path]]:
+    """Record exercises where that is not done yet, and show how far it is."""
     console = Console(stderr=True)
-    return Progress(
+    with Progress(
         TextColumn("recording"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
         disable=not console.is_terminal,
-    )  # fmt: skip
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=len(exercises))
+        return record_all(exercises, lambda: bar.advance(task))
 
 
 def choose(weeks: str) -> list[Exercise]:
@@ -102,9 +102,7 @@ def _sha(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def write(
-    folder: Path, exercises: list[Exercise], book: str, done: Callable[[], object] = lambda: None
-) -> None:
+def write(folder: Path, exercises: list[Exercise], book: str) -> None:
     """Write the workspace; the same source gives the same bytes."""
     weeks = sorted({exercise.week for exercise in exercises})
     _write_package(folder)
@@ -119,7 +117,7 @@ def write(
             shutil.copyfile(path, tests / path.name)
     recordings = check / RECORDINGS.name
     recordings.mkdir()
-    for id, paths in record_all(exercises, done).items():
+    for id, paths in recorded(exercises).items():
         for path, kind in zip(paths, KINDS, strict=True):
             shutil.copyfile(path, recordings / f"{id}.{kind}")
     _write_notebooks(folder / "notebooks", weeks)

@@ -78,7 +78,7 @@ def test_a_wrong_change_is_killed_and_one_without_effect_survives() -> None:
 
 
 def test_an_endless_loop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mutants, "SECONDS", 0.5)
+    monkeypatch.setattr(scores, "SECONDS", 0.5)
     (exercise,) = select(["2.1"])
     assert scores.outcome(exercise, _mutant("while True: pass")) == "timeout"
 
@@ -113,6 +113,6 @@ def test_a_mutant_listed_twice_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     group = '[[equivalent]]\nexercise = "2.1"\nwhy = "No effect."\nchanges = [["a", "b"]]\n'
     path = tmp_path / "mutants.toml"
     path.write_text(group * 2)
-    monkeypatch.setattr(mutants, "LISTED", path)
+    monkeypatch.setattr(scores, "LISTED", path)
     with pytest.raises(UserError, match="listed twice"):
         scores.listed()

@@ -25,6 +25,7 @@ from lab_grader.grading import engines
 from lab_grader.grading.engines import Task, grade_task, run_locally
 from lab_grader.grading.judging import budget, judge
 from lab_grader.grading.model import TRACEBACK, Grade, Limits, Submission
+from lab_grader.grading.notebooks import week_notebook
 from lab_grader.grading.sandbox.confined import open_host
 
 
@@ -89,7 +90,7 @@ def test_an_error_with_a_notebook_costs_the_notebook(
     def broken(*_: object) -> Grade:
         raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "half a character")
 
-    monkeypatch.setattr(notebook, "grade", broken)
+    monkeypatch.setattr(week_notebook, "grade", broken)
     monkeypatch.setattr(judge, "grade", lambda *_: [])
     monkeypatch.setattr(engines, "_host", open_host)
     task = Task(

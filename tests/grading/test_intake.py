@@ -26,7 +26,7 @@ NAME = "lab_transformer/masking.py"
 def one_reader() -> Iterator[None]:
     """Let all tests share a process that reads: most of their time would go into starting it."""
     with Reader() as reader, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intake, "Reader", lambda: contextlib.nullcontext(reader))
+        patch.setattr(collect, "Reader", lambda: contextlib.nullcontext(reader))
         yield
 
 

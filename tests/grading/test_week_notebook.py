@@ -175,7 +175,7 @@ def test_a_week_is_graded_with_its_notebook_and_only_once(
     for name, content in RIGHT.items():
         (student / name).write_bytes(content)
     small = write(tmp_path)
-    monkeypatch.setattr(notebook, "path_of", lambda week: small)
+    monkeypatch.setattr(week_notebook, "path_of", lambda week: small)
     for graded_now in ("1 graded now, 0 unchanged", "0 graded now, 1 unchanged"):
         grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation="process")
         assert graded_now in capsys.readouterr().out
@@ -187,8 +187,9 @@ def test_a_week_is_graded_with_its_notebook_and_only_once(
 def graded_anew(small: Path, folder: Path, isolation: str) -> str:
     """Grade week 6 by another notebook in a new Python, where PyTorch chooses anew how to round."""
     code = (
-        "from pathlib import Path; from lab_grader.grading import notebook, run; "
-        f"notebook.path_of = lambda week: Path({str(small)!r}); where = Path({str(folder)!r}); "
+        "from pathlib import Path; from lab_grader.grading import run; "
+        "from lab_grader.grading.notebooks import week_notebook; "
+        f"week_notebook.path_of = lambda week: Path({str(small)!r}); where = Path({str(folder)!r}); "
         f"run.grade(where / 'class', where / 'grades', ['6'], 1, seed=7, isolation={isolation!r})"
     )
     done = run([sys.executable, "-c", code])
@@ -219,7 +220,7 @@ def test_on_another_machine_the_course_runs_its_notebook_anew(
 ) -> None:
     (tmp_path / "class" / "student-01").mkdir(parents=True)
     small = write(tmp_path)
-    monkeypatch.setattr(notebook, "path_of", lambda week: small)
+    monkeypatch.setattr(week_notebook, "path_of", lambda week: small)
     for capability, runs in (("default", 1), ("default", 0), ("avx2", 1)):
         monkeypatch.setenv("ATEN_CPU_CAPABILITY", capability)
         grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation="process")

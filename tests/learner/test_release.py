@@ -15,11 +15,11 @@ import pytest
 from learner import EXERCISES, REFERENCE, Learner, enter, in_fork
 
 from lab_check import source
-from lab_check.cli import main
 from lab_check.diagnosing import fingerprints
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_check.running import tape
+from lab_grader.cli import main
 from lab_grader.release import release
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from learner import Learner
 
-from lab_check.cli import main
+from lab_check.paths import HOME
 from lab_grader import release, serve
+from lab_grader.cli import main
 
 
 def test_a_page_opens_its_notebook_in_a_workspace_and_both_end_with_the_session(
@@ -76,6 +77,6 @@ def test_the_finished_course_is_never_served(
 ) -> None:
     (tmp_path / "index.html").touch()
     monkeypatch.setattr(serve.serve, "__defaults__", (8000, False, tmp_path, None))
-    monkeypatch.chdir(serve.ROOT)
+    monkeypatch.chdir(HOME)
     assert main(["serve", "--lab"]) == 2
     assert "is no workspace" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import json
 import re
 import secrets
 import sys
+import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from typing import Any
 
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue, read_more, select
-from lab_check.paths import package_folder
+from lab_check.paths import REQUIREMENTS
+from lab_grader import wheel
 from lab_grader.grading.gradebook.book import FILE, Gradebook, replace, table
 from lab_grader.grading.gradebook.reports import NOT_TRIED, file_name, link, readable
 from lab_grader.grading.gradebook.sheet import to_csv
@@ -221,12 +223,10 @@ def autograder(out: Path, what: list[str], isolation: str) -> int:
             member = zipfile.ZipInfo(name)
             member.external_attr = 0o755 << 16
             archive.writestr(member, _filled(name, facts))
-        root = package_folder().parent
-        for folder in ("lab_transformer", "lab_check", "lab_grader", "tests/exercises"):
-            for path in sorted((root / folder).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    archive.write(path, path.relative_to(root))
-        archive.writestr("requirements.txt", _requirements(root / "requirements.txt"))
+        with tempfile.TemporaryDirectory(prefix="lab-wheel-") as folder:
+            built = wheel.build(Path(folder))
+            archive.write(built, built.name)
+        archive.write(REQUIREMENTS, REQUIREMENTS.name)
     for name in ("classroom.yml", "grading.yml"):
         replace(out / name, _filled(name, facts))
     print(f"Upload {out / 'gradescope.zip'} to Gradescope as the assignment's autograder.")
@@ -240,10 +240,3 @@ def _filled(name: str, facts: dict[str, str]) -> str:
     for key, value in facts.items():
         text = text.replace(f"@{key}@", value)
     return text
-
-
-def _requirements(path: Path) -> str:
-    """Choose what grading needs from everything that is pinned."""
-    needed = ("torch", "numpy", "jaxtyping", "matplotlib", "ipykernel", "pytest", "rich", "jinja2")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return "".join(f"{line}\n" for line in lines if line.partition("==")[0] in needed)

@@ -11,14 +11,14 @@ done
 "python$version" -m venv .venv
 # torch first, in its small build; the rest finds it installed.
 .venv/bin/pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' requirements.txt)"
-.venv/bin/pip install -r requirements.txt
+.venv/bin/pip install --constraint requirements.txt ./lab_transformer-*.whl
 # Learners' code never runs as root.
 useradd --create-home grader
 # What is known of wrong turns is computed once, not for every submission.
 .venv/bin/python - <<'PYTHON'
 from pathlib import Path
-from lab_grader.record import known_for
 from lab_check.exercises import select
+from lab_grader.record import known_for
 for exercise in select("@EXERCISES@".split(",")):
     known_for(exercise, @SEED@, Path("known"))
 PYTHON
