@@ -28,6 +28,14 @@ class CodecError(ValueError):
 
 
 @dataclass(frozen=True)
+class Described:
+    """Something that is no plain value, by its kind and what belongs to it."""
+
+    kind: str
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Bounds:
     """How much there may be in one message; more is a CodecError before any of it is made."""
 
@@ -39,7 +47,7 @@ class Bounds:
     elements: int = 2**62  # of one tensor
 
 
-_OWN = Bounds()
+OWN = Bounds()  # of what is trusted
 
 
 def pack(value: object) -> bytes:
@@ -62,6 +70,8 @@ def _describe(value: object, buffers: list[bytes]) -> object:
             return {"tensor": [kind, list(value.shape)]}
         case list():
             return [_describe(item, buffers) for item in value]
+        case Described():
+            return {"described": [value.kind, *(_describe(part, buffers) for part in value.parts)]}
         case tuple():
             return {"tuple": [_describe(item, buffers) for item in value]}
         case set() | frozenset():
@@ -73,7 +83,7 @@ def _describe(value: object, buffers: list[bytes]) -> object:
     raise CodecError(f"a value of type {type(value).__name__} cannot be sent")
 
 
-def unpack(data: bytes | memoryview, bounds: Bounds = _OWN) -> Any:
+def unpack(data: bytes | memoryview, bounds: Bounds = OWN) -> Any:
     """Turn bytes into the value they stand for; anything that does not add up is a CodecError."""
     try:
         (length,) = struct.unpack_from("<Q", data)
@@ -116,6 +126,11 @@ class _Reader:
             raise CodecError(f"a {kind!r} of something else than items")
         if kind == "tuple":
             return tuple(self.value(item, depth + 1) for item in content)
+        if kind == "described":
+            named, *parts = content
+            if not isinstance(named, str):
+                raise CodecError("a kind is a text")
+            return Described(named, tuple(self.value(part, depth + 1) for part in parts))
         if len(content) > self._bounds.keys:
             raise CodecError(f"a {kind!r} of {len(content)} keys")
         if kind == "set":

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from lab_check.calling import SCRATCH, confine
 
@@ -23,7 +23,7 @@ _PRIVATE = (SCRATCH, "/dev/shm")
 _GRACE = 0.3
 
 
-class Zygote:
+class ForkServer:
     """Forks workers on request, ends them on request, and tells how they ended."""
 
     def __init__(self, control: socket.socket, readable: list[str] | None) -> None:
@@ -34,19 +34,20 @@ class Zygote:
 
     def serve(self) -> None:
         """Answer the judge until it hangs up."""
-        from lab_check.calling import codec, messages
+        from lab_check.calling import messages
+        from lab_check.calling.messages import End, Ended, Ready, Start, Started
         from lab_check.calling.worker import SocketStream
 
         stream = SocketStream(self._control)
-        messages.send_frame(stream, codec.pack("ready"))
+        messages.send(stream, Ready())
         with contextlib.suppress(EOFError):
             while True:
-                request = codec.unpack(messages.receive_frame(stream))
-                if "memory" in request:
-                    answer: Any = self._spawn(request["worker"], request["memory"], request["sockets"])
-                else:
-                    answer = self._end(request["worker"], request["wait"])
-                messages.send_frame(stream, codec.pack(answer))
+                request: Start | End = messages.receive(stream, Start | End)
+                match request:
+                    case Start(worker, memory, sockets):
+                        messages.send(stream, Started(self._spawn(worker, memory, sockets)))
+                    case End(worker, wait):
+                        messages.send(stream, Ended(self._end(worker, wait)))
         for name in list(self._workers):
             self._end(name, wait=False)
 
@@ -78,7 +79,7 @@ class Zygote:
     def _end(self, name: int, wait: bool) -> int | None:
         """End a worker; if it ended by itself, give its exit code or minus the signal."""
         if name not in self._workers:
-            return None  # it was an earlier zygote's
+            return None  # it was an earlier fork server's
         worker, home = self._workers.pop(name)
         code = _wait(worker, _GRACE if wait else 0.0)
         if code is None:
@@ -170,22 +171,17 @@ def practise() -> None:
     """Answer some calls: Python writes to code that is run often, and so to pages that all share."""
     import torch
 
-    from lab_check.calling import codec
+    from lab_check.calling import messages
     from lab_check.calling.calls import InProcess
     from lab_check.calling.worker import SocketStream, Worker
 
     with socket.socket() as nobody:
         worker = Worker(SocketStream(nobody))
         worker._code = InProcess(lambda module, name: torch.softmax)
-        call: dict[str, Any] = {
-            "seed": None,
-            "target": ["", "", None],
-            "leaves": [],
-            "args": [torch.randn(3, 4)],
-        }
         for number in range(20):
-            request = call | {"kwargs": {"dim": -1}, "gradients": number % 4 == 0}
-            codec.pack(worker._answer(codec.unpack(codec.pack(request))))
+            given = [torch.randn(3, 4)]
+            call = messages.Call(None, "", "", None, [], given, {"dim": -1}, number % 4 == 0)
+            messages.pack(worker._answer(messages.unpack(messages.pack(call), messages.Call)))
 
 
 def main(descriptor: int, readable: list[str] | None) -> None:
@@ -198,7 +194,7 @@ def main(descriptor: int, readable: list[str] | None) -> None:
             os.close(descriptor)
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
     warm_up()
-    Zygote(socket.socket(fileno=descriptor), readable).serve()
+    ForkServer(socket.socket(fileno=descriptor), readable).serve()
 
 
 if __name__ == "__main__":

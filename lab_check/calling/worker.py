@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,16 @@ from torch import Tensor, nn
 from lab_check.calling import codec, messages
 from lab_check.calling.calls import InProcess, Made, Target
 from lab_check.calling.failures import Failure, NotStarted, Raised
+from lab_check.calling.messages import (
+    Answer,
+    Backward,
+    Call,
+    Callback,
+    Failed,
+    Message,
+    Refused,
+    Returned,
+)
 
 _PRINTED = 2000
 
@@ -61,89 +72,81 @@ class Worker:
         """Receive the learner's files, and write them where Python will import them."""
         package = folder / "lab_transformer"
         package.mkdir()
-        for name, content in codec.unpack(messages.receive_frame(stream)).items():
+        for name, content in messages.receive(stream, messages.Files).files.items():
             path = package / name
             assert path.parent == package, name
-            path.write_bytes(content.numpy())
+            path.write_bytes(content.numpy().tobytes())
 
     def serve(self) -> None:
         """Answer until the judge hangs up."""
         with contextlib.suppress(EOFError):
             while True:
-                self._reply(self._answer(self.hear()))
+                self._reply(self._answer(self.hear(Call)))
 
-    def hear(self) -> dict[str, Any]:
+    def hear(self, kinds: type[messages.M] | types.UnionType) -> messages.M:
         """Wait for what the judge says next."""
         message = messages.receive_frame(self._stream)
         self._id = message[: messages.ID]
-        said: dict[str, Any] = codec.unpack(message[messages.ID :])
-        return said
+        return messages.unpack(message[messages.ID :], kinds)
 
-    def say(self, packed: bytes) -> None:
+    def say(self, message: Message) -> None:
         """Send a message to the judge."""
-        messages.send_frame(self._stream, self._id + packed)
+        messages.send(self._stream, message, self._id)
 
-    def _reply(self, answer: dict[str, Any]) -> None:
+    def _reply(self, answer: Answer | Failed) -> None:
         try:
-            packed = codec.pack(answer)
+            self.say(answer)
         except codec.CodecError as error:
-            packed = codec.pack({"failure": ["WrongType", str(error), ""], "printed": ""})
-        self.say(packed)
+            self.say(Failed("WrongType", str(error), "", ""))
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        if request["seed"] is not None:
+    def _answer(self, call: Call) -> Answer | Failed:
+        if call.seed is not None:
             self._code = self._fresh()
             # Not torch.manual_seed: for devices that are not there it writes down the stack each time.
-            torch.default_generator.manual_seed(request["seed"])
+            torch.default_generator.manual_seed(call.seed)
         printed = _Tail()
-        answer: dict[str, Any]
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             try:
-                answer = self._call(request)
+                value, gradients, after = self._call(call)
             except NotStarted as failure:
-                answer = {"failure": ["NotStarted", failure.exercise, ""]}
+                failed = "NotStarted", failure.exercise, ""
             except Raised as failure:
-                answer = {"failure": ["Raised", str(failure), failure.kind]}
+                failed = "Raised", str(failure), failure.kind
             except Failure as failure:
-                answer = {"failure": [type(failure).__name__, str(failure), ""]}
+                failed = type(failure).__name__, str(failure), ""
             except BaseException as error:
-                answer = {"failure": ["Raised", repr(error), type(error).__name__]}
-        return answer | {"printed": printed.text()}
+                failed = "Raised", repr(error), type(error).__name__
+            else:
+                # Whether something was changed in place, the judge sees for itself.
+                return Answer(messages.describe(value, _made), gradients, after, printed.text())
+        return Failed(*failed, printed.text())
 
-    def _call(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, call: Call) -> tuple[Any, dict[str, Tensor | None], dict[str, Tensor | set[Any]]]:
         # Copies: what was received is a view, and autograd forbids things to views.
-        leaves: list[Tensor] = [tensor.clone().requires_grad_() for tensor in request["leaves"]]
+        leaves: list[Tensor] = [tensor.clone().requires_grad_() for tensor in call.leaves]
 
-        def special(description: dict[str, Any]) -> Any:
-            match description[messages.TAG]:
-                case "handle":
-                    return self._code._made[description["number"]]
-                case "callable":
-                    return _Callback(self, description["number"])
-                case "generator":
+        def special(part: messages.Part) -> Any:
+            match part:
+                case messages.Handle(number):
+                    return self._code._made[number]
+                case messages.Function(number):
+                    return _Callback(self, number)
+                case messages.Generator(state):
                     generator = torch.Generator()
-                    generator.set_state(description["state"])
+                    generator.set_state(state)
                     return generator
-                case "leaf":
-                    return leaves[description["number"]]
-                case "linked":
-                    return messages.relink(description["tensor"], leaves, description["jacobians"])
-            raise ValueError(description[messages.TAG])
+                case messages.Leaf(number):
+                    return leaves[number]
+                case messages.Linked(tensor, jacobians):
+                    return messages.relink(tensor, leaves, jacobians)
 
-        module, name, handle = request["target"]
-        args, kwargs = messages.restore((tuple(request["args"]), request["kwargs"]), special)
-        value, gradients, after = self._code.run(
-            Target(module, name, handle), args, kwargs, request["gradients"]
-        )
+        args, kwargs = messages.restore((tuple(call.args), call.kwargs), special)
+        target = Target(call.module, call.name, call.handle)
+        return self._code.run(target, args, kwargs, call.gradients)
 
-        def made(value: Any) -> Any:
-            return {messages.TAG: "made", "number": value.number} if isinstance(value, Made) else None
 
-        return {
-            "value": messages.describe(value, made),
-            "gradients": gradients,
-            "after": after,  # whether something was changed in place, the judge sees for itself
-        }
+def _made(value: Any) -> messages.Handle | None:
+    return messages.Handle(value.number) if isinstance(value, Made) else None
 
 
 class _Callback(nn.Module):
@@ -156,14 +159,16 @@ class _Callback(nn.Module):
     def forward(self, *args: Any) -> Any:
         if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
             return _Far.apply(self, *args)  # type: ignore[no-untyped-call]
-        return _own(self.ask({"args": list(args), "keep": []})["value"])
+        return _own(self.call(list(args), []).value)
 
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        question = {"callback": self._number} | question
-        self._worker.say(codec.pack(question))
-        answer = self._worker.hear()
-        if "error" in answer:
-            raise ValueError(answer["error"])
+    def call(self, args: list[Any], keep: list[int]) -> Returned:
+        return self.ask(Callback(self._number, args, keep))
+
+    def ask(self, question: Callback | Backward) -> Returned:
+        self._worker.say(question)
+        answer: Returned | Refused = self._worker.hear(Returned | Refused)
+        if isinstance(answer, Refused):
+            raise ValueError(answer.reason)
         return answer
 
 
@@ -173,14 +178,14 @@ class _Far(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, callback: _Callback, *args: Any) -> Any:
         kept = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
-        answer = callback.ask({"args": list(args), "keep": kept})
-        ctx.callback, ctx.call, ctx.kept, ctx.count = callback, answer["call"], kept, len(args)
-        return _own(answer["value"])
+        answer = callback.call(list(args), kept)
+        ctx.callback, ctx.call, ctx.kept, ctx.count = callback, answer.call, kept, len(args)
+        return _own(answer.value)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        answer = ctx.callback.ask({"backward": ctx.call, "args": list(gradients)})
-        found = dict(zip(ctx.kept, answer["value"], strict=True))
+        answer = ctx.callback.ask(Backward(ctx.call, list(gradients)))
+        found = dict(zip(ctx.kept, answer.value, strict=True))
         return None, *(found.get(i) for i in range(ctx.count))
 
 
@@ -211,7 +216,7 @@ def serve(descriptor: int, listeners: list[int]) -> None:
     if listeners:
         from lab_check.calling import kernel
 
-        kernel.serve(listeners, codec.unpack(messages.receive_frame(stream)))
+        kernel.serve(listeners, messages.receive(stream, messages.Key).key)
     else:
         Worker(stream).serve()
 
@@ -238,7 +243,7 @@ def main(memory: int, descriptor: int, *listeners: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     with contextlib.suppress(BrokenPipeError, ConnectionError):
         with socket.socket(fileno=os.dup(descriptor)) as judge:
-            messages.send_frame(SocketStream(judge), codec.pack("ready"))
+            messages.send(SocketStream(judge), messages.Ready())
         serve(descriptor, list(listeners))
 
 

@@ -97,7 +97,7 @@ headers = st.recursive(
         st.lists(inner, max_size=6),
         st.builds(
             lambda kind, content: {kind: content},
-            st.sampled_from(["tuple", "set", "dict", "tensor", "list", ""]),
+            st.sampled_from(["tuple", "set", "dict", "tensor", "described", "list", ""]),
             inner | st.lists(st.lists(inner, min_size=2, max_size=2), max_size=4),
         ),
         st.dictionaries(texts, inner, max_size=3),
@@ -132,24 +132,30 @@ def damaged(draw: st.DrawFn, sound: st.SearchStrategy[bytes]) -> bytes:
     return bytes(data)
 
 
-answers = st.fixed_dictionaries(
-    {
-        "value": values,
-        "printed": texts,
-        "gradients": st.dictionaries(texts, tensors | st.none(), max_size=2),
-        "after": st.dictionaries(st.sampled_from(["0", "1", "x"]), tensors | st.sets(keys), max_size=2),
-    }
+def some(kind: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[codec.Described]:
+    """Draw messages of a kind; some have a part too many, too few or of another type."""
+    odd = st.lists(values, max_size=5).map(tuple)
+    return st.builds(codec.Described, st.just(kind), st.tuples(*parts) | odd)
+
+
+answers = some(
+    "Answer",
+    values
+    | st.builds(codec.Described, st.sampled_from(["Handle", "Leaf", "Call"]), st.tuples(numbers)),
+    st.dictionaries(texts, tensors | st.none(), max_size=2),
+    st.dictionaries(st.sampled_from(["0", "1", "x"]), tensors | st.sets(keys), max_size=2),
+    texts,
 )
-failures = st.fixed_dictionaries(
-    {
-        "failure": st.tuples(
-            st.sampled_from(["Raised", "WrongType", "Missing", "NotStarted", "Lost", ""]), texts, texts
-        ).map(list),
-        "printed": texts,
-    }
+failures = some(
+    "Failed",
+    st.sampled_from(["Raised", "WrongType", "Missing", "NotStarted", "Lost", ""]),
+    texts,
+    texts,
+    texts,
 )
-questions = st.fixed_dictionaries(
-    {"callback": numbers, "args": values, "keep": values}, optional={"backward": numbers}
-)
-said = (answers | failures | questions).map(codec.pack)
+arguments = st.lists(values, max_size=3)
+questions = some("Callback", numbers, arguments, st.lists(numbers, max_size=2))
+back = some("Backward", numbers, arguments)
+others = st.sampled_from(["Ready", "Call", "Returned", "Start", "", "__class__"]).flatmap(some)
+said = st.one_of(answers, failures, questions, back, others).map(codec.pack)
 anything = st.one_of(said, damaged(said), written(), st.binary(max_size=200))

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from lab_check.calling import codec, failures, messages
 from lab_check.calling.calls import Made, Reply, Target, changeable, changed
+from lab_check.calling.messages import Answer, Backward, Callback, Failed, FromWorker, Refused, Returned
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
-from lab_check.running.submission import Handle
 from lab_grader.grading.model import Limits
 
 # What one answer may cost the judge: calls back, what they keep and how large their arguments are.
@@ -121,15 +121,16 @@ class Remote:
             for item in (*args, *kwargs.values())
             if isinstance(item, Tensor) and item.is_leaf and item.requires_grad
         ]
-        request = {
-            # What earlier tests made is forgotten, and randomness starts where this test starts it.
-            "seed": torch.initial_seed() if self._fresh else None,
-            "target": [target.module, target.name, target.handle],
-            "leaves": leaves,
-            "args": self._describe(list(args), leaves),
-            "kwargs": self._describe(kwargs, leaves),
-            "gradients": gradients,
-        }
+        request = messages.Call(
+            seed=torch.initial_seed() if self._fresh else None,
+            module=target.module,
+            name=target.name,
+            handle=target.handle,
+            leaves=leaves,
+            args=self._describe(list(args), leaves),
+            kwargs=self._describe(kwargs, leaves),
+            gradients=gradients,
+        )
         try:
             answer = self._ask(request)
             self._fresh = False
@@ -146,84 +147,78 @@ class Remote:
             raise Lost(WorkerLost("crashed", said)) from None
 
     def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
-        def special(item: Any) -> Any:
+        def special(item: Any) -> messages.Part | None:
             match item:
-                case Handle():
-                    return {messages.TAG: "handle", "number": item.number}
+                case Made():
+                    return messages.Handle(item.number)
                 case torch.Generator():
-                    return {messages.TAG: "generator", "state": item.get_state()}
+                    return messages.Generator(item.get_state())
                 case Tensor() if item.grad_fn is not None:
                     found = [messages.jacobian(item, leaf) for leaf in leaves]
-                    return {messages.TAG: "linked", "tensor": item.detach(), "jacobians": found}
+                    return messages.Linked(item.detach(), found)
                 case Tensor() if item.requires_grad:
-                    number = next(i for i, leaf in enumerate(leaves) if leaf is item)
-                    return {messages.TAG: "leaf", "number": number}
+                    return messages.Leaf(next(i for i, leaf in enumerate(leaves) if leaf is item))
                 case _ if callable(item):
                     self._callbacks.append(item)
-                    return {messages.TAG: "callable", "number": len(self._callbacks) - 1}
+                    return messages.Function(len(self._callbacks) - 1)
             return None
 
         return messages.describe(value, special)
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._talk.ask(codec.pack(request))
+    def _ask(self, request: messages.Call) -> Answer | Failed:
+        self._talk.ask(messages.pack(request))
         for _ in range(_CALLBACKS):
-            answer = codec.unpack(self._talk.hear(), messages.BOUNDS)
-            if not isinstance(answer, dict):
-                raise codec.CodecError("an answer is a dictionary")
-            if "callback" in answer:
-                self._talk.tell(codec.pack(self._call_back(answer)))
-                continue
-            self.printed = printable(answer["printed"])
-            return answer
+            said: FromWorker = messages.unpack(self._talk.hear(), FromWorker, messages.BOUNDS)
+            if isinstance(said, Answer | Failed):
+                self.printed = printable(said.printed)
+                return said
+            self._talk.tell(messages.pack(self._call_back(said)))
         raise codec.CodecError("too many callbacks")
 
-    def _call_back(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _call_back(self, question: Callback | Backward) -> Returned | Refused:
         try:
-            given = question["args"]
-            size = sum(item.nbytes for item in given if isinstance(item, Tensor))
+            size = sum(item.nbytes for item in question.args if isinstance(item, Tensor))
             if size > _ARGUMENTS:
                 raise ValueError("the arguments are too large")
-            if "backward" in question:
-                inputs, output = self._kept[question["backward"]]
-                (gradient,) = given
-                if not output.requires_grad:
-                    return {"value": [None] * len(inputs)}
-                found = torch.autograd.grad(
-                    output, inputs, gradient, retain_graph=True, allow_unused=True
-                )
-                return {"value": list(found)}
-            function = self._callbacks[question["callback"]]
-            if not question["keep"]:
+            if isinstance(question, Backward):
+                return self._back(question)
+            function, given = self._callbacks[question.function], question.args
+            if not question.keep:
                 with torch.no_grad():
-                    return {"value": function(*given)}
+                    return Returned(function(*given))
             self._kept_bytes += size
             if len(self._kept) == _KEPT or self._kept_bytes > _KEPT_BYTES:
                 raise ValueError("too many calls that keep their history")
-            inputs = [given[place].requires_grad_() for place in question["keep"]]
+            inputs = [given[place].requires_grad_() for place in question.keep]
             with torch.enable_grad():
                 output = function(*given)
             self._kept.append((inputs, output))
-            return {"value": output.detach(), "call": len(self._kept) - 1}
+            return Returned(output.detach(), len(self._kept) - 1)
         except Exception as error:
-            return {"error": printable(f"{type(error).__name__}: {error}")}
+            return Refused(printable(f"{type(error).__name__}: {error}"))
+
+    def _back(self, question: Backward) -> Returned:
+        inputs, output = self._kept[question.call]
+        (gradient,) = question.args
+        if not output.requires_grad:
+            return Returned([None] * len(inputs))
+        found = torch.autograd.grad(output, inputs, gradient, retain_graph=True, allow_unused=True)
+        return Returned(list(found))
 
 
-def printable(said: Any, longest: int = _MESSAGE) -> str:
+def printable(said: str, longest: int = _MESSAGE) -> str:
     """Make a stranger's text fit to be shown: not too long, and nothing that steers a terminal."""
-    if not isinstance(said, str):
-        raise codec.CodecError("a text is expected")
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in said[-longest:]
     )
 
 
 def _reply(
-    answer: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
+    answer: Answer | Failed, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool
 ) -> Reply:
-    if "failure" in answer:
-        name, message, kind = map(printable, answer["failure"])
-        message = message.strip() or "it failed without a word"
+    if isinstance(answer, Failed):
+        name, kind = printable(answer.failure), printable(answer.kind)
+        message = printable(answer.said).strip() or "it failed without a word"
         if name == "NotStarted" and message in catalogue():
             raise failures.NotStarted(message)
         if kind == "MemoryError" or "can't allocate memory" in message:
@@ -232,28 +227,22 @@ def _reply(
             raise failures.Raised(message, kind)
         raise _KNOWN.get(name, failures.Failure)(message)
 
-    def special(description: dict[str, Any]) -> Any:
-        number = description["number"]
-        if description[messages.TAG] != "made" or type(number) is not int or number < 0:
-            raise codec.CodecError("a description that makes no sense")
-        return Made(number)
-
     given = changeable(args, kwargs)
-    found = answer["gradients"]
-    if not isinstance(found, dict) or not all(_is_gradient(*item, given) for item in found.items()):
-        raise codec.CodecError("gradients are tensors, by the names of arguments and parameters")
-    if found and not gradients:
+    if not all(_is_gradient(*item, given) for item in answer.gradients.items()):
+        raise codec.CodecError("gradients have the names and shapes of arguments")
+    if answer.gradients and not gradients:
         raise codec.CodecError("gradients that nobody asked for")
-    after = answer["after"]
-    if not isinstance(after, dict) or not all(isinstance(v, Tensor | set) for v in after.values()):
-        raise codec.CodecError("arguments come back by name")
-    return Reply(messages.restore(answer["value"], special), found, changed(given, after))
+    return Reply(messages.restore(answer.value, _made), answer.gradients, changed(given, answer.after))
 
 
-def _is_gradient(name: Any, gradient: Any, given: dict[str, Any]) -> bool:
+def _made(part: messages.Part) -> Made:
+    if not isinstance(part, messages.Handle) or part.number < 0:
+        raise codec.CodecError(f"a {type(part).__name__} in the place of a value")
+    return Made(part.number)
+
+
+def _is_gradient(name: str, gradient: Tensor | None, given: dict[str, Any]) -> bool:
     """Tell whether there can be such a gradient: the judge knows arguments, not parameters."""
-    if not isinstance(name, str):
-        return False
     if gradient is None or name.startswith("parameter "):
-        return gradient is None or isinstance(gradient, Tensor)
-    return isinstance(gradient, Tensor) and gradient.shape == getattr(given.get(name), "shape", None)
+        return True
+    return gradient.shape == getattr(given.get(name), "shape", None)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab_check.calling import codec, messages
+from lab_check.calling import messages
 from lab_check.errors import UserError
 from lab_check.exercises import topics
 from lab_check.paths import NOTEBOOKS
@@ -210,7 +210,7 @@ def _run(
         try:
             key = secrets.token_hex(16)
             stream = line.open(time.monotonic() + _PATIENCE)
-            messages.send_frame(stream, codec.pack(key))
+            messages.send(stream, messages.Key(key))
             for listener in listeners:
                 listener.close()  # only the kernel takes calls: where it is gone, nobody does
             why = _validate(folder, line, key, notebook.limits.seconds)

@@ -18,10 +18,11 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from lab_check import calling
-from lab_check.calling import SCRATCH, codec, messages
+from lab_check.calling import SCRATCH, messages
+from lab_check.calling.messages import End, Ended, Ready, Start, Started
 from lab_check.errors import UserError
 from lab_check.paths import CHECK
 from lab_grader.grading.judging import budget
@@ -84,7 +85,7 @@ class Sandbox:
 
     def close(self) -> None:
         if self._process is not None:
-            self._control.close()  # the zygote ends its workers and itself
+            self._control.close()  # the fork server ends its workers and itself
             try:
                 self._process.wait(timeout=10)
             except subprocess.TimeoutExpired:
@@ -110,7 +111,7 @@ class Sandbox:
         )
         theirs.close()
         try:
-            self._receive()
+            messages.receive(self._stream(), Ready)
         except WorkerLost:
             self._complaints.seek(0)
             said = self._complaints.read().decode(errors="replace").strip().splitlines()
@@ -126,23 +127,20 @@ class Sandbox:
     def _stream(self) -> DeadlineStream:
         return DeadlineStream(self._control, time.monotonic() + _PATIENCE, lambda: HUNG_UP)
 
-    def _receive(self) -> Any:
-        return codec.unpack(messages.receive_frame(self._stream()))
-
     @budget.undisturbed()
     def spawn(self, memory: int, listeners: Sequence[socket.socket]) -> tuple[socket.socket, int]:
         """Start a worker; give the socket to it, and its number."""
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             self._count += 1
-            request = {"worker": self._count, "memory": memory, "sockets": len(listeners)}
+            request = Start(self._count, memory, len(listeners))
             try:
-                error = self._ask(request, theirs, *listeners)
+                error = self._ask(request, Started, theirs, *listeners).error
             except (WorkerLost, OSError):
                 # Somebody ended the warm process: where memory runs out, the system may.
                 self.close()
                 self._start()
-                error = self._ask(request, theirs, *listeners)
+                error = self._ask(request, Started, theirs, *listeners).error
             if error is not None:
                 ours.close()
                 raise self._failure(error)
@@ -155,16 +153,15 @@ class Sandbox:
             if self._process is None:
                 return None
             try:
-                code: int | None = self._ask({"worker": worker, "wait": wait})
+                return self._ask(End(worker, wait), Ended).code
             except (WorkerLost, OSError):
                 return None  # the warm process is gone, and all workers with it
-            return code
 
-    def _ask(self, request: dict[str, Any], *given: socket.socket) -> Any:
-        messages.send_frame(self._stream(), codec.pack(request))
+    def _ask(self, request: Start | End, kind: type[messages.M], *given: socket.socket) -> messages.M:
+        messages.send(self._stream(), request)
         if given:
             socket.send_fds(self._control, [b"+"], [one.fileno() for one in given])
-        return self._receive()
+        return messages.receive(self._stream(), kind)
 
 
 class SandboxLine:

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 
 import torch
 
-from lab_check.calling import codec, messages
+from lab_check.calling import messages
 from lab_check.paths import HOME
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remote import Line, WorkerLost
@@ -92,13 +92,13 @@ class DeadlineStream:
 
 def send_files(stream: messages.Stream, files: dict[str, bytes]) -> None:
     """Send a package to a new worker, as the first message."""
-    sent = {
+    sent: dict[str, torch.Tensor] = {
         name: torch.frombuffer(bytearray(content), dtype=torch.uint8)
         if content
         else torch.empty(0, dtype=torch.uint8)
         for name, content in files.items()
     }
-    messages.send_frame(stream, codec.pack(sent))
+    messages.send(stream, messages.Files(sent))
 
 
 def death(code: int) -> WorkerLost:
@@ -166,7 +166,7 @@ class ProcessLine:
             theirs.close()
             start = DeadlineStream(self._socket, time.monotonic() + _PATIENCE, self.fate)
             send_files(start, self._files)
-            messages.receive_frame(start)  # importing torch is not the learner's time
+            messages.receive(start, messages.Ready)  # importing torch is not the learner's time
         assert self._socket is not None
         return DeadlineStream(self._socket, deadline, self.fate)
 
