@@ -16,10 +16,11 @@ from lab_grader.errors import UserError
 from lab_grader.exercises import catalogue
 from lab_grader.submission import Handle, Made, Reply, Target, changeable, changed
 
-# What one answer may cost the judge: calls back, what they keep and how large their arguments are.
+# What one answer may cost the judge: calls back, what they keep and how large their arguments are, of
+# one call and of all of a test, which may keep them.
 _CALLBACKS = 20_000
 _KEPT, _KEPT_BYTES = 200, 8 * 2**20
-_ARGUMENTS = 2**20
+_ARGUMENTS, _ALL_ARGUMENTS = 2**20, 32 * 2**20
 _MESSAGE = 2000
 # What a worker can find out; everything else the judge sees for itself.
 _KNOWN = {name: getattr(failures, name) for name in ("WrongType", "Missing")}
@@ -109,7 +110,7 @@ class Remote:
         self._fresh = True
         self._callbacks: list[Callable[..., Any]] = []
         self._kept: list[tuple[list[Tensor], Tensor]] = []
-        self._kept_bytes = 0
+        self._kept_bytes = self._given_bytes = 0
         self.printed = ""
 
     def call(
@@ -168,21 +169,22 @@ class Remote:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self._talk.ask(codec.pack(request))
         for _ in range(_CALLBACKS):
-            answer = codec.unpack(self._talk.hear(), wire.BOUNDS)
+            message = self._talk.hear()
+            answer = codec.unpack(message, wire.BOUNDS)
             if not isinstance(answer, dict):
                 raise codec.CodecError("an answer is a dictionary")
             if "callback" in answer:
-                self._talk.tell(codec.pack(self._call_back(answer)))
+                self._talk.tell(codec.pack(self._call_back(answer, len(message))))
                 continue
             self.printed = printable(answer["printed"])
             return answer
         raise codec.CodecError("too many callbacks")
 
-    def _call_back(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _call_back(self, question: dict[str, Any], size: int) -> dict[str, Any]:
         try:
             given = question["args"]
-            size = sum(item.nbytes for item in given if isinstance(item, Tensor))
-            if size > _ARGUMENTS:
+            self._given_bytes += size
+            if size > _ARGUMENTS or self._given_bytes > _ALL_ARGUMENTS:
                 raise ValueError("the arguments are too large")
             if "backward" in question:
                 inputs, output = self._kept[question["backward"]]

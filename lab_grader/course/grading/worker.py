@@ -87,8 +87,9 @@ class Worker:
     def _reply(self, answer: dict[str, Any]) -> None:
         try:
             packed = codec.pack(answer)
-        except codec.CodecError as error:
-            packed = codec.pack({"failure": ["WrongType", str(error), ""], "printed": ""})
+        except Exception as error:  # tensors of other kinds have errors of their own
+            said = str(error) if isinstance(error, codec.CodecError) else f"no plain values: {error}"
+            packed = codec.pack({"failure": ["WrongType", said, ""], "printed": ""})
         self.say(packed)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class Worker:
             except Failure as failure:
                 answer = {"failure": [type(failure).__name__, str(failure), ""]}
             except BaseException as error:
-                answer = {"failure": ["Raised", repr(error), type(error).__name__]}
+                answer = {"failure": ["Raised", *_words(error)]}
         return answer | {"printed": printed.text()}
 
     def _call(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -183,6 +184,14 @@ class _Far(torch.autograd.Function):
         answer = ctx.callback.ask({"backward": ctx.call, "args": list(gradients)})
         found = dict(zip(ctx.kept, answer["value"], strict=True))
         return None, *(found.get(i) for i in range(ctx.count))
+
+
+def _words(error: BaseException) -> tuple[str, str]:
+    """Say what an error is, and of which kind, where it may refuse to say so itself."""
+    try:
+        return repr(error), type(error).__name__
+    except BaseException:
+        return "an error that cannot be shown", "Exception"
 
 
 def _own(value: Any) -> Any:
