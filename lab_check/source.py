@@ -104,7 +104,11 @@ def solution_lines(text: str) -> list[str]:
     ]
 
 
-@functools.lru_cache(maxsize=32)
+# Characters of a file; the course's own have half as many. A tree takes some hundred times as much.
+LONGEST = 50_000
+
+
+@functools.lru_cache(maxsize=16)
 def _definitions(text: str) -> dict[str, ast.FunctionDef | ast.ClassDef]:
     """Find all definitions of a module; a class hands in the same stubs over and over."""
     return {node.name: node for node in ast.parse(text).body if isinstance(node, Definition)}
@@ -112,7 +116,8 @@ def _definitions(text: str) -> dict[str, ast.FunctionDef | ast.ClassDef]:
 
 def find_block(text: str, name: str) -> ast.FunctionDef | ast.ClassDef | None:
     """Find a block's definition in a module by its name: of several the last, as Python does."""
-    return _definitions(text).get(name)
+    find = _definitions if len(text) <= LONGEST else _definitions.__wrapped__
+    return find(text).get(name)
 
 
 def block_text(text: str, name: str) -> str:

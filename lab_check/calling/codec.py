@@ -120,6 +120,7 @@ class _Reader:
         if not isinstance(header, dict):
             return header
         ((kind, content),) = header.items()
+        kind = kind[:40]  # it is quoted where it is none
         if kind == "tensor":
             return self.tensor(*content)
         if type(content) is not list:

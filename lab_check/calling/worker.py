@@ -96,8 +96,9 @@ class Worker:
     def _reply(self, answer: Answer | Failed) -> None:
         try:
             self.say(answer)
-        except codec.CodecError as error:
-            self.say(Failed("WrongType", str(error), "", ""))
+        except Exception as error:  # tensors of other kinds have errors of their own
+            said = str(error) if isinstance(error, codec.CodecError) else f"no plain values: {error}"
+            self.say(Failed("WrongType", said, "", ""))
 
     def _answer(self, call: Call) -> Answer | Failed:
         if call.seed is not None:
@@ -115,7 +116,7 @@ class Worker:
             except Failure as failure:
                 failed = type(failure).__name__, str(failure), ""
             except BaseException as error:
-                failed = "Raised", repr(error), type(error).__name__
+                failed = "Raised", *_words(error)
             else:
                 # Whether something was changed in place, the judge sees for itself.
                 return Answer(messages.describe(value, _made), gradients, after, printed.text())
@@ -187,6 +188,14 @@ class _Far(torch.autograd.Function):
         answer = ctx.callback.ask(Backward(ctx.call, list(gradients)))
         found = dict(zip(ctx.kept, answer.value, strict=True))
         return None, *(found.get(i) for i in range(ctx.count))
+
+
+def _words(error: BaseException) -> tuple[str, str]:
+    """Say what an error is, and of which kind, where it may refuse to say so itself."""
+    try:
+        return repr(error), type(error).__name__
+    except BaseException:
+        return "an error that cannot be shown", "Exception"
 
 
 def _own(value: Any) -> Any:

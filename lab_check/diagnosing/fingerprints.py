@@ -29,6 +29,7 @@ Turns = list[tuple[tuple[str, ...], Trace]]
 
 _WAVES = (0.71, 1.93, 2.69)
 _ROOM = 30_000  # what the trace of one test holds at most
+_TEXT = 200  # characters of a text that a result holds
 
 
 def fingerprint(seen: Seen) -> Fingerprint:
@@ -67,8 +68,11 @@ def _print(value: Any) -> Any:
             sums = [float((flat * wave).sum()) for wave in _waves(flat.numel())]
             size = float(torch.linalg.vector_norm(flat))
             return ["tensor", str(value.dtype)[6:], list(value.shape), _round(size), *map(_round, sums)]
-        case bool() | str() | None:
+        case bool() | None:
             return value
+        case str():
+            # Never a text alone, which could pass for one of the marks here; of a long one a sum.
+            return ["text", value if len(value) <= _TEXT else _hash(value)]
         case int() | float():
             return ["number", _round(_float(value))]
         case list() | tuple():

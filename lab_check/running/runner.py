@@ -205,6 +205,8 @@ def check(test: Test, bench: Bench) -> Property:
         return ended(False, str(failure), symptom, picture=failure.picture, relation=relation)
     except UserError:
         raise
+    except MemoryError:
+        return ended(False, "what came back takes too much memory to compare", "memory")
     except Exception as error:
         # What came back is so different from what the test expects that it could not even look at it.
         return ended(False, f"what came back cannot be compared: {error}", "type")

@@ -40,7 +40,8 @@ class Submission:
     """What one student handed in, reduced to the files of their package.
 
     `files` maps a name below `lab_transformer/` to its bytes. `notes` say what was understood of what
-    was found, for the report. `user` is the number that Canvas or Moodle has for the student.
+    was found, for the report. `user` is the number that Canvas or Moodle has for the student, `entry`
+    the sum of all code and notebooks that were handed in.
     """
 
     student: str
@@ -49,6 +50,7 @@ class Submission:
     submitted_at: str = ""
     notes: tuple[str, ...] = ()
     user: str = ""
+    entry: str = ""
     unreadable: str = ""  # why nothing of what was handed in could be read
     missing: bool = False  # on the roster, and nothing was handed in
     rostered: bool | None = None  # None where there is no roster

@@ -56,15 +56,19 @@ def _frame(header, rest=b"", length=None, id=None):
     return struct.pack("<Q", len(body)) + body
 
 
-def _answer(value, rest=b""):
-    facts = {"value": value, "printed": ""}
-    pairs = [[key, item] for key, item in facts.items()]
-    empty = [["gradients", {"dict": []}], ["after", {"dict": []}]]
-    _instead(_frame({"dict": pairs + empty}, rest))
+def _described(kind, *parts):
+    return {"described": [kind, *parts]}
 
 
-def _say(facts):
-    _instead(_frame({"dict": [[key, item] for key, item in facts.items()]}))
+_NONE = {"dict": []}
+
+
+def _answer(value, rest=b"", gradients=_NONE, after=_NONE):
+    _instead(_frame(_described("Answer", value, gradients, after, ""), rest))
+
+
+def _fail(*facts):
+    _instead(_frame(_described("Failed", *facts, "")))
 
 
 # -- never ending ------------------------------------------------------------------------------------
@@ -96,10 +100,31 @@ def drips_its_answer(scores, dim):
 @ends_as("timeout")
 def calls_back_without_end(scores, dim):
     line = _line()
-    question = [["callback", 0], ["keep", False], ["args", []]]
     while True:
-        line.sendall(_frame({"dict": question}))
+        line.sendall(_frame(_described("Callback", 0, [], [])))
         line.recv(1 << 16)
+
+
+@ends_as("timeout")
+def counts_items_without_end(scores, dim):
+    class Endless(dict):
+        def items(self):
+            return iter(lambda: ("a", 1), None)
+
+    return Endless()
+
+
+@ends_as("timeout")
+def never_reads_what_is_asked(scores, dim):
+    _line().shutdown(socket.SHUT_RD)
+    while True:
+        time.sleep(60)
+
+
+@ends_as("timeout")
+def is_watched_at_every_step(scores, dim):
+    sys.setprofile(lambda *_: time.sleep(0.02))
+    return torch.softmax(scores, dim)
 
 
 # -- ending too early --------------------------------------------------------------------------------
@@ -159,6 +184,55 @@ def hides_its_error_behind_another(scores, dim):
 @ends_as("error")
 def raises_text_that_steers_a_terminal(scores, dim):
     raise ValueError("\x1b[2J\ud800<script>alert(1)</script>")
+
+
+@ends_as("error")
+def raises_an_error_that_raises_itself_when_shown(scores, dim):
+    class Itself(Exception):
+        def __str__(self):
+            raise self
+
+        __repr__ = __str__
+
+    raise Itself
+
+
+@ends_as("error")
+def raises_an_error_whose_kind_has_no_name(scores, dim):
+    class Kind(type):
+        @property
+        def __name__(cls):
+            raise SystemExit
+
+    class Nameless(Exception, metaclass=Kind):
+        pass
+
+    raise Nameless
+
+
+@ends_as("error")
+def raises_a_stub_in_disguise(scores, dim):
+    class Stub(Exception):
+        __class__ = property(lambda self: NotImplementedError)
+
+    raise Stub("Exercise 2.2: softmax")
+
+
+@ends_as("error")
+def raises_a_syntax_error_that_lies(scores, dim):
+    error = SyntaxError("x")
+    error.filename, error.lineno, error.msg = "../../" * 1000, 10**3000, ["\x1b[2J"]
+    raise error
+
+
+@ends_as("error")
+def raises_many_errors_at_once(scores, dim):
+    raise BaseExceptionGroup("many", [KeyboardInterrupt(), GeneratorExit(), StopIteration()])
+
+
+@ends_as("error")
+def raises_what_ends_a_generator(scores, dim):
+    raise GeneratorExit
 
 
 # -- using up ----------------------------------------------------------------------------------------
@@ -257,6 +331,91 @@ def returns_an_object_that_equals_everything(scores, dim):
 
 
 @ends_as("wrong")
+def returns_what_the_judge_writes_of_a_tensor(scores, dim):
+    return ["tensor", "float32", "shape", "size", "one", "two", "three"]
+
+
+@ends_as("wrong")
+def returns_what_the_judge_writes_of_a_number(scores, dim):
+    return [["number", "one"], ["value", "x", [], [], []], ["failure", [], "x", "y"]]
+
+
+@ends_as("wrong")
+def returns_a_tensor_without_numbers(scores, dim):
+    return torch.empty_like(scores, device="meta")
+
+
+@ends_as("wrong")
+def returns_tensors_of_several_lengths(scores, dim):
+    return torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])
+
+
+@ends_as("wrong")
+def returns_a_sparse_tensor(scores, dim):
+    return torch.softmax(scores, dim).to_sparse()
+
+
+@ends_as("wrong")
+def returns_tensors_of_few_bits(scores, dim):
+    return torch.softmax(scores, dim).to(torch.float8_e4m3fn)
+
+
+@ends_as("crashed")
+def returns_a_tensor_that_lies_about_its_shape(scores, dim):
+    class Liar(torch.Tensor):
+        shape = scores.shape
+
+    return torch.zeros(1).as_subclass(Liar)
+
+
+@ends_as("crashed")
+def returns_a_tensor_whose_memory_is_gone(scores, dim):
+    empty = torch.softmax(scores, dim)
+    empty.untyped_storage().resize_(0)
+    return empty
+
+
+@ends_as("memory")
+def returns_one_number_an_endless_number_of_times(scores, dim):
+    return torch.zeros(()).expand(2**20, 2**20)
+
+
+@ends_as("error")
+def returns_a_list_that_holds_itself(scores, dim):
+    itself = []
+    itself.append(itself)
+    return itself
+
+
+@ends_as("wrong")
+def returns_a_number_of_another_kind(scores, dim):
+    class Odd(int):
+        def __repr__(self):
+            raise SystemExit
+
+    return [Odd(5), signal.SIGKILL, True]
+
+
+@ends_as("wrong")
+def changes_all_that_torch_starts_with(scores, dim):
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(64)
+    torch.inference_mode().__enter__()
+    torch.set_default_device("meta")
+    return torch.zeros(scores.shape, device="cpu")
+
+
+@ends_as("crashed")
+def replaces_what_python_is_built_of(scores, dim):
+    import builtins
+
+    zeros = torch.zeros_like(scores)
+    builtins.isinstance = lambda *_: True
+    builtins.open = builtins.__import__ = None
+    return zeros
+
+
+@ends_as("wrong")
 def returns_text(scores, dim):
     return "right"
 
@@ -294,7 +453,7 @@ def says_that_another_exercise_is_missing(scores, dim):
 
 @ends_as("crashed")
 def says_in_its_answer_that_it_passed(scores, dim):
-    _line().sendall(_frame({"dict": [["ok", True], ["failure", None]]}))
+    _line().sendall(_frame(_described("Property", "", False, True)))
     return torch.zeros_like(scores)
 
 
@@ -303,8 +462,37 @@ def says_in_its_answer_that_it_passed(scores, dim):
 
 @ends_as("crashed")
 def answers_what_nobody_asked(scores, dim):
-    _line().sendall(_frame({"dict": [["value", None], ["printed", ""]]}, id=bytes(16)))
+    _line().sendall(_frame(_described("Answer", None, _NONE, _NONE, ""), id=bytes(16)))
     return torch.softmax(scores, dim)
+
+
+@ends_as("crashed")
+def answers_the_next_questions_at_once(scores, dim):
+    for _ in range(20):
+        _line().sendall(_frame(_described("Answer", 1, _NONE, _NONE, "")))
+    return torch.softmax(scores, dim)
+
+
+@ends_as("crashed")
+def speaks_with_many_voices(scores, dim):
+    line = _line()
+
+    def speak():
+        while True:
+            line.send(bytes(64))
+
+    for _ in range(8):
+        threading.Thread(target=speak, daemon=True).start()
+    time.sleep(0.05)
+    return torch.softmax(scores, dim)
+
+
+@ends_as("crashed")
+def sends_open_files(scores, dim):
+    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
+    for _ in range(10):
+        socket.send_fds(_line(), [bytes(8)], files)
+    time.sleep(60)
 
 
 @ends_as("crashed")
@@ -391,7 +579,7 @@ def answers_a_dictionary_with_a_list_for_a_key(scores, dim):
 
 @ends_as("crashed")
 def answers_a_handle_that_makes_no_sense(scores, dim):
-    _answer({"dict": [["__lab__", "callable"], ["number", -1]]})
+    _answer(_described("Handle", -1))
 
 
 @ends_as("crashed")
@@ -430,32 +618,32 @@ def raises_an_error_with_directions_in_it(scores, dim):
 
 @ends_as("error")
 def answers_an_error_without_a_word(scores, dim):
-    _say({"failure": ["Raised", "", ""], "printed": ""})
+    _fail("Raised", "", "")
 
 
 @ends_as("wrong")
 def answers_a_failure_without_a_word(scores, dim):
-    _say({"failure": ["WrongType", "", ""], "printed": ""})
+    _fail("WrongType", "", "")
 
 
 @ends_as("wrong")
 def claims_what_only_the_judge_can_see(scores, dim):
-    _say({"failure": ["ChangedInput", "nothing was changed", ""], "printed": ""})
+    _fail("ChangedInput", "nothing was changed", "")
 
 
 @ends_as("crashed")
 def answers_an_error_that_is_no_text(scores, dim):
-    _say({"failure": ["Raised", 5, []], "printed": ""})
+    _fail("Raised", 5, [])
 
 
 @ends_as("crashed")
 def answers_half_an_error(scores, dim):
-    _say({"failure": ["Raised"], "printed": ""})
+    _fail("Raised")
 
 
 @ends_as("crashed")
 def prints_what_is_no_text(scores, dim):
-    _say({"value": None, "printed": {"dict": []}})
+    _instead(_frame(_described("Answer", None, _NONE, _NONE, _NONE)))
 
 
 @ends_as("wrong")
@@ -561,33 +749,30 @@ def returns_a_module_that_acts_as_a_tensor(scores, dim):
 
 @ends_as("wrong")
 def answers_a_module_that_was_never_made(scores, dim):
-    _answer({"dict": [["__lab__", "made"], ["number", 10**9]]})
+    _answer(_described("Handle", 10**9))
 
 
 @ends_as("crashed")
 def answers_gradients_that_nobody_asked_for(scores, dim):
     zeros = {"tensor": ["float32", list(scores.shape)]}
-    facts = [["value", 0], ["printed", ""], ["gradients", {"dict": [["0", zeros]]}]]
-    _instead(_frame({"dict": [*facts, ["after", {"dict": []}]]}, bytes(4 * scores.numel())))
+    _answer(0, bytes(4 * scores.numel()), gradients={"dict": [["0", zeros]]})
 
 
 @ends_as("crashed")
 def answers_arguments_that_are_none(scores, dim):
-    facts = [["value", 0], ["printed", ""], ["gradients", {"dict": []}]]
-    _instead(_frame({"dict": [*facts, ["after", {"dict": [["0", "unchanged"]]}]]}))
+    _answer(0, after={"dict": [["0", "unchanged"]]})
 
 
 @ends_as("wrong")
 def calls_back_what_was_never_given(scores, dim):
-    for question in ({"callback": 0, "keep": [0], "args": []}, {"callback": -1, "backward": 10**9}):
-        pairs = [[key, item] for key, item in question.items()]
-        _line().sendall(_frame({"dict": pairs}))
+    for question in (_described("Callback", 0, [], [0]), _described("Backward", 10**9, [])):
+        _line().sendall(_frame(question))
         _line().recv(1 << 16)
     return torch.zeros_like(scores)
 
 
 @ends_as("crashed")
 def hangs_up_within_a_message(scores, dim):
-    _line().sendall(_frame({"dict": []})[:-3])
+    _line().sendall(_frame(_NONE)[:-3])
     _line().shutdown(socket.SHUT_RDWR)
     time.sleep(60)

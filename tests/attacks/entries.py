@@ -15,6 +15,7 @@ import os
 import socket
 import struct
 import tarfile
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +140,75 @@ def a_zip_that_claims_an_exabyte_in_its_longer_header(path: Path) -> None:
     path.write_bytes(changed(content, CENTRAL, 20, b"\xff" * 8))
 
 
+bytes_entry(
+    "a_zip_that_needs_a_word", "a16.zip", "cannot be opened",
+    changed(bytearray(changed(right[:], CENTRAL, 8, b"\1\0")), LOCAL, 6, b"\1\0"),
+)  # fmt: skip
+bytes_entry("a_zip_after_a_program", "a17.zip", READ, b"MZ" + bytes(5000) + bytes(right))
+bytes_entry(
+    "a_zip_with_as_much_comment_as_can_be", "a18.zip", "damaged",
+    bytes(right[:-2]) + b"\xff\xff" + b"PK\x05\x06" * (65_535 // 4) + b"PKx",
+)  # fmt: skip
+for number, name in enumerate(
+    ["/etc/x.py", "../x.py", "a/../../x.py", "C:\\x.py", "\\\\host\\x.py"], 19
+):
+    bytes_entry(
+        f"a_path_that_leads_outside_{number}", f"a{number}.zip", "leads outside",
+        bytes(zipped({MODULE: RIGHT.encode(), name: b""})),
+    )  # fmt: skip
+bytes_entry(
+    "a_zip_within_a_zip_within_a_zip", "a27.zip", "was not opened",
+    bytes(zipped({"work.zip": bytes(zipped({"work.zip": bytes(right)}))})),
+)  # fmt: skip
+bytes_entry("an_archive_of_seven", "a28.zip", "damaged", b"7z\xbc\xaf\x27\x1c" + bytes(100))
+bytes_entry("a_rar_by_another_name", "a29.zip", "damaged", b"Rar!\x1a\x07\x01\0" + bytes(100))
+bytes_entry(
+    "modules_twice_in_two_ways_of_writing", "a30.zip", READ,
+    bytes(zipped({"lab_transformer\\masking.PY": b"x = 1", MODULE: RIGHT.encode()})),
+)  # fmt: skip
+
+
+@entry("a24.zip", "nothing to grade")
+def nothing_but_archives_of_long_names(path: Path) -> None:
+    name = "\N{GRINNING FACE}" * 450
+    path.write_bytes(zipped({f"{number}{name}.zip": b"" for number in range(9_000)}))
+
+
+@entry("a25.zip", "more than 200 modules")
+def thousands_of_modules_with_long_names(path: Path) -> None:
+    name = "lab_transformer/" + "\N{DESERET SMALL LETTER LONG I}" * 50
+    path.write_bytes(zipped({f"{name}{number}.py": b"" for number in range(9_000)}))
+
+
+@entry("a26.zip", "larger than 4 MiB")
+def a_package_of_many_megabytes(path: Path) -> None:
+    path.write_bytes(zipped({f"lab_transformer/m{number}.py": bytes(MIB) for number in range(9)}))
+
+
+@entry("a31.zip", READ)
+def a_zip_with_sizes_after_its_members_and_long_ones(path: Path) -> None:
+    class Stream(io.RawIOBase):
+        out = path.open("wb")
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            return self.out.write(data)
+
+    with zipfile.ZipFile(Stream(), "w") as archive, archive.open(MODULE, "w", force_zip64=True) as file:
+        file.write(RIGHT.encode())
+    Stream.out.close()
+
+
+@entry("a32.zip", READ)
+def a_zip_with_the_same_member_many_times(path: Path) -> None:
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
+        warnings.simplefilter("ignore")
+        for content in ["x = 1"] * 50 + [RIGHT]:
+            archive.writestr(MODULE, content)
+
+
 # -- tar ---------------------------------------------------------------------------------------------
 
 
@@ -208,6 +278,29 @@ for number, kind in enumerate(
     )  # fmt: skip
 
 
+bytes_entry(
+    "a_block_device",
+    "b22.tar",
+    "no regular file",
+    header(MODULE, 0, tarfile.BLKTYPE) + GOOD[:0] + bytes(1024),
+)
+bytes_entry("a_gz_cut_in_half", "b23.tar.gz", "damaged", gzip.compress(GOOD)[:100])
+bytes_entry("a_tar_of_another_packer", "b24.tar.gz", "damaged", b"\x28\xb5\x2f\xfd" + bytes(2000))
+bytes_entry("a_tar_with_an_absolute_name", "b25.tar", "leads outside", header("/x.py", 0) + GOOD)
+bytes_entry(
+    "a_pax_name_of_half_characters", "b26.tar", READ,
+    header("x", 512, tarfile.XHDTYPE) + padded(b"21 path=\xff\xfe\xed\xa0\x80.ipy\n")
+    + header("y", 0) + GOOD,
+)  # fmt: skip
+bytes_entry(
+    "a_sparse_map_that_is_endless", "b27.tar", "damaged",
+    header("x", 512, tarfile.XHDTYPE) + padded(b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n")
+    + header("a.py", 1024) + b"9" * 400 + b"\n" + bytes(623) + GOOD,
+)  # fmt: skip
+bytes_entry("a_gz_in_a_gz", "b28.tar.gz", "damaged", gzip.compress(gzip.compress(GOOD)))
+bytes_entry("a_tar_in_a_zip_by_name", "b29.zip", "damaged", GOOD)
+
+
 @entry("b30.tar", "larger than 1 MiB")
 def a_sparse_module_of_eight_gigabytes(path: Path) -> None:
     buffer = bytearray(header(MODULE, 512, tarfile.GNUTYPE_SPARSE))
@@ -244,6 +337,24 @@ bytes_entry(
 bytes_entry(
     "a_cell_of_nothing", "c09.ipynb", "nothing to grade", notebook("", "%%exercise 6.1", "%%exercise")
 )
+bytes_entry("cells_that_are_numbers", "c22.ipynb", "no notebook", b'{"cells": [1, 2.5, null, NaN]}')
+bytes_entry("a_notebook_that_is_no_number", "c25.ipynb", "no notebook", b"NaN")
+bytes_entry(
+    "a_notebook_full_of_nothing_that_can_be", "c26.ipynb", READ,
+    b'{"metadata": {"x": NaN, "y": -Infinity, "y": 1e999}, "cells": [{"cell_type": "code", "outputs": "'
+    + b"x" * 7 * MIB + b'", "source": ' + json.dumps(CELL).encode() + b"}]}",
+)  # fmt: skip
+bytes_entry("a_source_within_lists", "c27.ipynb", "no notebook", notebook([[CELL]]))
+bytes_entry(
+    "an_exercise_said_a_hundred_times", "c28.ipynb", READ,
+    notebook(*["%%exercise 6.1\nx = 1"] * 100, CELL),
+)  # fmt: skip
+bytes_entry("an_ending_in_capitals", "c29.PY", READ, RIGHT.encode())
+bytes_entry("a_notebook_in_capitals", "c30.IPYNB", READ, notebook(CELL))
+bytes_entry(
+    "a_function_of_a_million_things", "c31.py", "takes too long",
+    RIGHT.encode() + b"\ndef padding_mask():\n    " + b"0;" * (MIB // 2 - 200),
+)  # fmt: skip
 DEEP = {
     "minus": "-" * 50_000 + "1",
     "not": "not " * 50_000 + "1",
@@ -377,5 +488,23 @@ for what, name in {
     "a_name_that_is_an_exercise": "3.2.py",
     "a_formula": "=cmd|' 'x.py",
     "a_path_in_windows": "x\\..\\..\\honest-03.py",
+    "the_number_of_another": "#8123.py",
+    "a_number_in_a_name_in_moodle": "Zed_8123_assignsubmission_file__77_assignsubmission_file_.py",
+    "a_name_in_moodle_that_looks_like_canvas": "zed_8123_6_x_77_assignsubmission_file_.py",
+    "a_name_that_systems_hide": ".hidden.py",
+    "a_name_of_an_ending": ".py",
+    "a_filler_that_nobody_sees": "\u3164.py",
+    "a_name_like_the_neighbours_but_for_a_joiner": "honest-03\u034f.py",
+    "a_name_like_the_neighbours_but_for_a_form": "honest-03\ufe0f.py",
+    "a_name_like_the_neighbours_but_for_a_dot": "honest-03..py",
+    "an_accent_in_one_way": "Jos\u00e9.py",
+    "an_accent_in_another_way": "Jose\u0301.py",
+    "wide_letters": "\uff48onest-03.py",
+    "the_page_of_the_class": "index.py",
+    "a_device_of_windows": "con.py",
+    "a_device_of_windows_with_a_dot": "NUL.txt.py",
+    "the_file_of_errors": "errors.log.py",
+    "what_python_leaves": "__pycache__.py",
+    "a_name_that_leads_nowhere": "...py",
 }.items():
     bytes_entry(what, name, READ, RIGHT.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import resource
 import select
 import time
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from attacking import HERE, PACKAGE, Judged, attack, functions, processes, traces
 
+from lab_check import source
 from lab_check.running.submission import Submission
 from lab_grader.grading.judging.remote import Remote, Talk
 from lab_grader.grading.model import Grade, Limits
@@ -109,6 +111,48 @@ def test_an_endless_loop_costs_only_the_property_it_happens_in(judged: Judged) -
     grade = judged(files, seconds=3.0)
     assert 0 < grade.points < grade.max_points
     assert len(grade.passed) > len(grade.failed) > 0
+
+
+FLOODS = {
+    "calls back without end": "block = torch.zeros(2**18 - 99)",
+    "calls back with lists": "block = [torch.zeros(2**17)]",
+    "keeps all calls": "block = torch.zeros(2**17, requires_grad=True)",
+}
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_calls_back_do_not_fill_the_judges_memory(
+    what: str, judged: Judged, neighbour: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"""
+import torch
+def post_norm(x, sublayer, norm):
+    def f(given):
+        for function in (sublayer, norm):
+            try:
+                function(given)
+            except Exception:
+                pass
+    {FLOODS[what]}
+    while True:
+        f(block)
+"""
+    monkeypatch.setattr("lab_grader.grading.judging.judge._ENOUGH", 1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # A loop of small steps of the worker: how far it comes depends on the machine.
+    grade = judged(PACKAGE | {"normalization.py": text.encode()}, "5.3", seconds=4.0)
+    assert (grade.status, grade.points) == ("timeout", 0.0), grade.feedback
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
+
+
+def test_a_module_of_a_million_things_costs_the_judge_little(judged: Judged, neighbour: None) -> None:
+    long = f'def softmax(x):\n    "Exercise 2.2: softmax"\n    {"0;" * (2**19 - 100)}\n'
+    kept = source._definitions.cache_info().currsize
+    start = time.process_time()
+    grade = judged(PACKAGE | {"attention.py": long.encode()}, seconds=2.0)
+    assert grade.points == 0.0
+    assert source._definitions.cache_info().currsize == kept
+    assert time.process_time() - start < 1
 
 
 def test_what_is_changed_in_place_is_seen_by_the_judge(judged: Judged) -> None:

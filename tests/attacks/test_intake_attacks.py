@@ -70,6 +70,20 @@ def test_every_entry_is_somebodys_of_their_own(received: Received) -> None:
     pages = {unicodedata.normalize("NFKC", file_name(one.student)).casefold() for one in everybody}
     assert len(pages) == len(everybody)
     assert all(re.fullmatch(r"[\w.-]{1,100}", page) and page[0] != "." for page in pages)
+    assert not {page.partition(".")[0] for page in pages} & {"con", "nul"}
+
+
+def test_what_is_not_seen_is_in_no_name(received: Received) -> None:
+    names = {one.student for one in received}
+    assert {"\\u3164", "honest-03\\u034f", "honest-03\\ufe0f"} <= names
+
+
+def test_only_what_a_system_leaves_is_nobodys(tmp_path: Path) -> None:
+    for name in (".DS_Store", "._student-01.py", "student-01.py", ".secret", "._alone.py"):
+        (tmp_path / name).write_text(RIGHT)
+    (tmp_path / "__MACOSX").mkdir()
+    names = [one.student for one in collect.everybody(collect.read_submissions(tmp_path), None)]
+    assert names == ["._alone", ".secret", "student-01"]
 
 
 def test_nothing_unseen_is_left_in_what_is_shown(received: Received) -> None:

@@ -294,6 +294,12 @@ def asks_for_io_uring():
     return libc.syscall(425, 8, ctypes.create_string_buffer(120)) >= 0
 
 
+def takes_what_the_machine_has_once():
+    context = ctypes.c_ulong(0)
+    number = 206 if os.uname().machine == "x86_64" else 0
+    return ctypes.CDLL(None).syscall(number, 1, ctypes.byref(context)) == 0
+
+
 def loads_a_program_into_the_kernel():
     return libc.syscall(321, 0, ctypes.create_string_buffer(72), 72) >= 0
 

@@ -64,7 +64,7 @@ numbers = st.one_of(
     st.integers(), st.floats(), st.sampled_from([2**63, -(2**70), 10**400, 2**61 - 1, math.nan])
 )
 texts = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_from(
-    ["", "\ud800", "\x1b[2J", "\u202e", "\n\n", "__lab__", "x" * 5000]
+    ["", "\ud800", "\x1b[2J", "\u202e", "\n\n", "__lab__", "tensor", "number", "failure", "x" * 5000]
 )
 plain = st.none() | st.booleans() | numbers | texts
 shapes = st.lists(st.integers(0, 5), max_size=4)

@@ -158,7 +158,7 @@ def read(reader: Reader, name: str, content: bytes) -> None:
         file.flush()
         file.seek(0)
         try:
-            files, notes = reader.read(name, file.fileno())
+            files, notes, _ = reader.read(name, file.fileno())
         except Unreadable as error:
             files, notes, reason = {}, [], str(error)
         else:

@@ -218,14 +218,16 @@ def test_every_entry_has_a_row_and_a_page_that_says_what_is_the_matter(tmp_path:
 def test_what_needs_attention_is_listed(filled: Gradebook) -> None:
     files = {"masking.py": RIGHT.encode()}
     received = [
-        Submission("student-01", files, "student-01.py"),
-        Submission("student-02", files, "student-02.py", rostered=False),
+        Submission("student-01", files, "student-01.py", entry="same"),
+        Submission("student-02", files, "student-02.py", entry="same", rostered=False),
+        Submission("José", {}, rostered=True),
+        Submission("Jose\u0301", {}, rostered=True),
         Refused("student-03.zip", "the archive is damaged", "student-03"),
     ]
-    everybody = collect.everybody(received, ["student-01", "student-03", "student-04"])
+    everybody = collect.everybody(received, ["student-01", "student-03", "student-04", "josé"])
     filled.receive(everybody, [])
     slow = a_grade("student-01", "6.1", 0.0, status="timeout", extra={"late_days": 2})
-    filled.enter(everybody[0], [(slow, "key")])
+    filled.enter(received[0], [(slow, "key")])
     filled.trouble("student-02", "6.1", "Traceback ...")
     assert [tuple(one.values()) for one in attention(filled)] == [
         ("unreadable", "student-03", "student-03.zip could not be understood: the archive is damaged"),
@@ -234,6 +236,8 @@ def test_what_needs_attention_is_listed(filled: Gradebook) -> None:
         ("missing", "student-04", ""),
         ("identical", "student-01", "student-02"),
         ("identical", "student-02", "student-01"),
+        ("twins", "Jose\u0301", r"this one is 'Jose\u0301'"),
+        ("twins", "José", r"this one is 'Jos\xe9'"),
         ("timeout", "student-01", "6.1"),
         ("late", "student-01", "2 days"),
     ]

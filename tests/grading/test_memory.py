@@ -28,6 +28,42 @@ def near(code: Code) -> Near:
     return Near(lambda: InProcess(lambda module, name: code))
 
 
+def test_what_the_judge_had_no_memory_for_is_judged_again() -> None:
+    remembered = Remembered()
+    found = [
+        Property("it holds", False, False, "too large", "memory"),
+        Property("it holds", False, True),
+    ]
+
+    def check(talk: Talk) -> Property:
+        Submission(Remote(talk)).loss.block(torch.ones(3))
+        return found.pop(0)
+
+    line = near(lambda x: x)
+    judged = [remembered.judge(line, time.monotonic() + 60, check).ok for _ in range(3)]
+    line.close()
+    assert judged == [False, True, True]
+    assert found == []
+
+
+def test_an_endless_conversation_is_not_written_down() -> None:
+    talks: list[Any] = []
+
+    def check(talk: Talk) -> Property:
+        talks.append(talk)
+        block = Submission(Remote(talk)).loss.block
+        assert all(block(torch.full((3,), n)).tolist() == [n] * 3 for n in range(200))
+        return Property("it holds", False, True)
+
+    remembered, line = Remembered(), near(lambda x: x)
+    for _ in range(2):
+        assert remembered.judge(line, time.monotonic() + 60, check).ok
+    line.close()
+    assert len(talks) == 2
+    assert len(talks[0].heard) < 60
+    assert remembered._next == {}
+
+
 class Asked:
     """A test that calls twice, the second time with what came back, and counts how often it runs."""
 

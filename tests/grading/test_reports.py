@@ -209,8 +209,8 @@ def test_the_class_is_told_what_needs_attention_and_what_to_do(page: Page, tmp_p
     same = {"masking.py": b"same"}
     book.receive(
         [
-            Submission("student-01", same),
-            Submission("student-02", same, rostered=False),
+            Submission("student-01", same, entry="same"),
+            Submission("student-02", same, entry="same", rostered=False),
             Submission("student-03", {}, missing=True),
             Submission("student-04", {}, unreadable="student-04.zip is damaged"),
         ],

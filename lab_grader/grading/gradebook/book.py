@@ -14,6 +14,7 @@ from typing import Any
 
 from lab_check.errors import UserError
 from lab_grader.grading.gradebook.sheet import to_csv
+from lab_grader.grading.intake.collect import folded
 from lab_grader.grading.intake.entry import stubs
 from lab_grader.grading.model import Grade, Refused, Submission, order
 
@@ -87,6 +88,7 @@ class Gradebook:
                     "submitted_at": one.submitted_at,
                     "notes": one.notes,
                     "user": one.user,
+                    "entry": one.entry,
                     "unreadable": one.unreadable,
                     "missing": one.missing,
                     "rostered": one.rostered,
@@ -185,10 +187,13 @@ class Gradebook:
             (self.folder / ERRORS).unlink(missing_ok=True)
         return len(found)
 
-    def digests(self) -> dict[str, str]:
-        """Give the sum of what each student changed; who changed nothing is left out."""
-        rows = self._base.execute("select student, digest from submissions where package != '{}'")
-        return dict(rows.fetchall())
+    def entries(self) -> dict[str, str]:
+        """Give the sum of what each student handed in; who changed nothing is left out.
+
+        Of all code and notebooks, not of the package that is graded: many notebooks give the same one.
+        """
+        rows = self._base.execute("select student, facts from submissions where package != '{}'")
+        return {student: str(json.loads(facts).get("entry") or student) for student, facts in rows}
 
     def write_files(self) -> None:
         """Write `results.jsonl` and `gradebook.csv` from what is known."""
@@ -202,13 +207,16 @@ def attention(book: Gradebook) -> list[dict[str, str]]:
 
     The kinds, in this order: `unreadable` (the detail says why), `trouble` (the grader itself failed
     there, see `errors.log`), `unrostered`, `missing` (on the roster, nothing handed in), `identical`
-    (to the byte; the detail names the others), `timeout` (the detail names the exercises) and `late`
+    (to the byte; the detail names the others), `twins` (names that look alike on a page; the detail
+    spells them out), `timeout` (the detail names the exercises) and `late`
     (the detail says by how many days at most).
     """
-    submissions, digests = book.submissions(), book.digests()
-    alike: dict[str, list[str]] = {}
-    for student, digest in digests.items():
-        alike.setdefault(digest, []).append(student)
+    submissions, entries = book.submissions(), book.entries()
+    alike, twins = dict[str, list[str]](), dict[str, list[str]]()
+    for student, entry in entries.items():
+        alike.setdefault(entry, []).append(student)
+    for student in submissions:
+        twins.setdefault(folded(student), []).append(student)
     slow: dict[str, list[str]] = {}
     late: dict[str, int] = {}
     for grade in book.grades():
@@ -224,10 +232,11 @@ def attention(book: Gradebook) -> list[dict[str, str]]:
         "unrostered": {s: own["source"] for s, own in facts if own.get("rostered") is False},
         "missing": {s: "" for s, own in facts if own.get("missing")},
         "identical": {
-            s: ", ".join(other for other in alike[digest] if other != s)
-            for s, digest in digests.items()
-            if len(alike[digest]) > 1
+            s: ", ".join(other for other in alike[entry] if other != s)
+            for s, entry in entries.items()
+            if len(alike[entry]) > 1
         },
+        "twins": {s: f"this one is {s!a}" for own in twins.values() if len(own) > 1 for s in own},
         "timeout": {s: ", ".join(exercises) for s, exercises in slow.items()},
         "late": {s: f"{days} day{'s' * (days > 1)}" for s, days in late.items()},
     }

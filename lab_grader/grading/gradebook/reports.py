@@ -57,7 +57,12 @@ ATTENTION = {
     ),
     "identical": (
         "identical to another, to the byte",
-        "Points are given all the same. One student under two names, or two who share? Ask them.",
+        "All code and notebooks are. Points are given all the same. One student under two names, or "
+        "two who share? Ask them.",
+    ),
+    "twins": (
+        "of names that look alike",
+        "Each is graded for itself. One student in two ways of typing, or one under another's name?",
     ),
     "timeout": (
         "out of time",
@@ -155,11 +160,18 @@ def _contained(
 def file_name(student: str) -> str:
     """Give a file name for a student that is safe, and that nobody can choose for somebody else."""
     plain = re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,59}", student)
-    if plain and not student.endswith(".") and not re.search(r"-[0-9a-f]{16}$", student):
+    taken = re.search(r"-[0-9a-f]{16}$", student) or _DEVICE.match(student)
+    if plain and not student.endswith(".") and not taken:
         return student
     safe = re.sub(r"[^\w.-]+", "_", student).strip("._")[:40]
     digest = hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{safe or 'student'}-{digest[:16]}"
+    if not safe or _DEVICE.match(safe):
+        safe = f"student{safe}"
+    return f"{safe}-{digest[:16]}"
+
+
+# On Windows these are devices, whatever follows a dot.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 
 
 def _page(student: str, exercise: str = "") -> str:
@@ -168,11 +180,11 @@ def _page(student: str, exercise: str = "") -> str:
 
 def _attention(book: Gradebook) -> list[dict[str, Any]]:
     """Group what an instructor should look at, with what to do; those who are alike share a line."""
-    digests = book.digests()
+    entries = book.entries()
     groups: dict[str, dict[str, dict[str, Any]]] = {}
     for one in attention(book):
         student, kind, detail = one["student"], one["kind"], one["detail"]
-        line, detail = (digests[student], "") if kind == "identical" else (student, detail)
+        line, detail = (entries[student], "") if kind == "identical" else (student, detail)
         own = groups.setdefault(kind, {}).setdefault(line, {"who": [], "detail": detail})
         own["who"] += [{"name": student, "page": _page(student)}] if student else []
     return [
@@ -459,9 +471,11 @@ def _code(package: dict[str, str], grade: dict[str, Any]) -> list[dict[str, Any]
     place = re.search(rf"lab_transformer/{exercise.module}\.py, line (\d+)", grade["feedback"])
     wrong = int(place[1]) if place else 0
     try:
+        if len(text) > source.LONGEST:
+            raise ValueError("nobody waits for that")
         block = source.find_block(text, exercise.name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        # No block can be found in a file that cannot be read: show where reading it ends.
+        # No block can be found in a file that cannot be read, or is endless: show where it went wrong.
         wrong = getattr(error, "lineno", None) or wrong
         first, last = max(1, wrong - 12), wrong + 12
     else:

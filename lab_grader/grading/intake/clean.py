@@ -7,12 +7,22 @@ from collections.abc import Iterable
 
 NAME, SENTENCE, SENTENCES = 120, 400, 20
 _DIGITS = 16
+# What Python takes for printable and nobody sees: fillers, joiners, an empty Braille cell, and marks
+# that choose among forms of a letter.
+_UNSEEN = frozenset(
+    chr(code)
+    for first, last in (
+        (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2800, 0x2800),
+        (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF),
+    )
+    for code in range(first, last + 1)
+)  # fmt: skip
 
 
 def clean(text: str) -> str:
     """Make a sentence that can be shown anywhere: what cannot be seen is written as its number."""
     # Control, direction marks, nothing of width zero, half characters, and spaces of other kinds.
-    shown = "".join(char if char.isprintable() else _number(char) for char in text)
+    shown = "".join(char if _is_seen(char) else _number(char) for char in text)
     return shown if len(shown) <= SENTENCE else shown[: SENTENCE - 1] + "…"
 
 
@@ -40,7 +50,11 @@ def clean_name(name: str) -> str:
 def _shown(char: str, at_edge: bool) -> str:
     if char == "\\":
         return "\\\\"
-    return char if char.isprintable() and not (char == " " and at_edge) else _number(char)
+    return char if _is_seen(char) and not (char == " " and at_edge) else _number(char)
+
+
+def _is_seen(char: str) -> bool:
+    return char.isprintable() and char not in _UNSEEN
 
 
 def _number(char: str) -> str:

@@ -31,7 +31,11 @@ _ATTEMPT = re.compile(r"-([0-9]{1,6})$")
 _MOODLE = re.compile(
     r"(?P<name>.+?)_(?P<user>[0-9]{1,20})_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)", re.DOTALL
 )
-_NOBODYS = ("__MACOSX", "Thumbs.db", "desktop.ini")
+# What systems and tools leave in a folder; whatever else is there is somebody's.
+_NOBODYS = (
+    "__MACOSX", ".DS_Store", ".localized", "Thumbs.db", "desktop.ini", ".git", ".gitattributes",
+    ".gitignore", ".gitkeep", ".ipynb_checkpoints",
+)  # fmt: skip
 
 
 class Named(NamedTuple):
@@ -42,9 +46,9 @@ class Named(NamedTuple):
     attempt: int = 0
 
     @property
-    def person(self) -> str:
+    def person(self) -> tuple[str, str]:
         """Who it is: an LMS knows people by number, whatever they call themselves today."""
-        return f"#{self.user}" if self.user else self.student
+        return ("user", self.user) if self.user else ("name", self.student)
 
 
 def read_submissions(
@@ -84,12 +88,12 @@ def everybody(
         there[student] = dataclasses.replace(known, notes=(*known.notes, *said))
     if roster is not None:
         names = {word for one in there.values() for word in _words(one)}
-        wanted = {_folded(name) for name in roster}
+        wanted = {folded(name) for name in roster}
         for student, one in there.items():
             there[student] = dataclasses.replace(one, rostered=not wanted.isdisjoint(_words(one)))
         for name in roster:
-            if _folded(name) not in names:
-                names.add(_folded(name))
+            if folded(name) not in names:
+                names.add(folded(name))
                 there[name] = Submission(
                     name, entry.stubs(), notes=("nothing was handed in",), missing=True, rostered=True
                 )
@@ -97,7 +101,7 @@ def everybody(
 
 
 def _words(one: Submission) -> set[str]:
-    return {_folded(word) for word in called(one.student, one.user)}
+    return {folded(word) for word in called(one.student, one.user)}
 
 
 def called(student: str, user: str) -> list[str]:
@@ -105,7 +109,7 @@ def called(student: str, user: str) -> list[str]:
     return [student, user, student.removesuffix(f" #{user}")] if user else [student]
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """Give a name without what differs between two ways of typing it."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
@@ -132,11 +136,14 @@ def _unpacked(path: Path, reader: Reader) -> Iterator[tuple[Path, list[Refused]]
 
 
 def _visible(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if not _is_nobodys(entry.name))
+    return [folder / name for name in _somebodys(folder)]
 
 
-def _is_nobodys(name: str) -> bool:
-    return name.startswith(".") or name in _NOBODYS
+def _somebodys(folder: Path) -> list[str]:
+    """List what is somebody's. What macOS keeps beside a file, and names after it, is not."""
+    names = {one.name for one in folder.iterdir()}
+    besides = {f"._{name}" for name in names}
+    return sorted(names - besides - {*_NOBODYS})
 
 
 def _innermost(folder: Path) -> Path:
@@ -178,8 +185,8 @@ def _read_class(
     try:
         entries = {
             name: name_of(name, is_file=_is_file(name, class_))
-            for name in sorted(one.name for one in folder.iterdir())
-            if not _is_nobodys(name) and not (own and _is_same(name, class_, own))
+            for name in _somebodys(folder)
+            if not (own and _is_same(name, class_, own))
         }
         latest = {one.person: one.student for one in entries.values()}
         for name, read_name in entries.items():
@@ -223,7 +230,7 @@ def _is_same(name: str, folder: int, other: os.stat_result) -> bool:
 def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[float, Submission]:
     opened, found = entry.open_plain(name, folder)
     try:
-        files, notes = reader.read(name, opened)
+        files, notes, sum_ = reader.read(name, opened)
     finally:
         os.close(opened)
     try:
@@ -233,7 +240,7 @@ def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[f
         notes.append("the time of the file is none, and it is not taken as late")
     package = entry.stubs() | files
     return found.st_mtime, Submission(
-        named.student, package, clean_name(name), when, clean_all(notes), named.user
+        named.student, package, clean_name(name), when, clean_all(notes), named.user, sum_
     )
 
 
@@ -261,7 +268,8 @@ def name_of(name: str, is_file: bool) -> Named:
     """
     if is_file:
         suffix = next((suffix for suffix in ARCHIVES if name.lower().endswith(suffix)), "")
-        name = name[: -len(suffix)] if suffix else re.sub(r"(?<=.)\.[A-Za-z0-9]{1,5}$", "", name)
+        bare = name[: -len(suffix)] if suffix else re.sub(r"\.[A-Za-z0-9]{1,5}$", "", name)
+        name = bare or name
     if found := _lms(name):
         attempt = _ATTEMPT.search(found["file"])
         user = found["user"]
@@ -271,11 +279,15 @@ def name_of(name: str, is_file: bool) -> Named:
 
 
 def _lms(name: str) -> re.Match[str] | None:
-    # Students choose the end of the name: what comes first in it is the LMS's.
-    return _CANVAS.fullmatch(name) or _MOODLE.fullmatch(name)
+    # Students choose the end of the name, and in Moodle what they are called, which is its beginning:
+    # a name that can be read in two ways gives nobody a number.
+    moodle = _MOODLE.fullmatch(name)
+    if moodle and (_CANVAS.fullmatch(name) or _MOODLE.fullmatch(f"x{name[moodle.end('user') :]}")):
+        return None
+    return moodle or _CANVAS.fullmatch(name)
 
 
 def canvas_id(source: str) -> str:
     """Read the number that Canvas gives a student from the name of a file it gave out."""
-    canvas = _CANVAS.fullmatch(source)
-    return canvas["user"] if canvas else ""
+    found = _lms(source)
+    return found["user"] if found and found.re is _CANVAS else ""

@@ -10,6 +10,7 @@ import ast
 import bz2
 import functools
 import gzip
+import hashlib
 import itertools
 import json
 import lzma
@@ -30,6 +31,7 @@ from lab_check.paths import package_folder
 
 FILE, NOTEBOOK = 1 << 20, 8 << 20  # a notebook carries its pictures
 TOTAL = 20 << 20
+MODULES, PACKAGE = 200, 4 << 20  # of what is graded: a whole class is held in memory
 UNPACKED = 128 << 20  # of an archive, with what nobody wants of it
 MEMBERS = 10_000
 NAME = 500
@@ -68,7 +70,7 @@ class Tree:
         hidden = any(map(is_hidden, path.parts))
         if name.lower().endswith(ARCHIVES) and not hidden:
             self.notes.append(f"{name} is an archive inside, and was not opened")
-        return path.suffix in (".py", ".ipynb") and not hidden
+        return path.suffix.lower() in (".py", ".ipynb") and not hidden
 
     def add(self, name: str, content: bytes) -> None:
         """Keep a file."""
@@ -78,12 +80,20 @@ class Tree:
         self._size += len(content)
         if self._size > TOTAL:
             raise Unreadable(f"its files are larger than {TOTAL >> 20} MiB together")
-        self.files[name.replace("\\", "/")] = content
+        # Systems that do not tell cases apart write endings in either.
+        stem, dot, ending = name.replace("\\", "/").rpartition(".")
+        self.files[stem + dot + ending.lower()] = content
+
+    @property
+    def digest(self) -> str:
+        """Sum up the contents: the same files are the same work, however they are packed and named."""
+        sums = sorted(hashlib.sha256(content).digest() for content in self.files.values())
+        return hashlib.sha256(b"".join(sums)).hexdigest()
 
 
 def most_of(name: str) -> int:
     """Say how large a file may be."""
-    return NOTEBOOK if name.endswith(".ipynb") else FILE
+    return NOTEBOOK if name.lower().endswith(".ipynb") else FILE
 
 
 def is_hidden(name: str) -> bool:
@@ -108,20 +118,25 @@ def open_plain(name: str, folder: int) -> tuple[int, os.stat_result]:
     return opened, found
 
 
-def read_entry(name: str, opened: int) -> tuple[dict[str, bytes], list[str]]:
-    """Make a package of an open file or folder; say what was understood of it."""
+def read_entry(name: str, opened: int) -> tuple[dict[str, bytes], list[str], str]:
+    """Make a package of an open file or folder; say what was understood of it, and sum it up."""
     tree = Tree()
     if stat.S_ISDIR(os.fstat(opened).st_mode):
         _read_folder(opened, tree)
     elif name.lower().endswith(ARCHIVES):
         _read_archive(name, opened, tree)
-    elif name.endswith((".py", ".ipynb")):
+    elif name.lower().endswith((".py", ".ipynb")):
         if os.fstat(opened).st_size > (most := most_of(name)):
             raise Unreadable(f"it is larger than {most >> 20} MiB")
         tree.add(name, _content(opened, most))
     else:
         raise Unreadable("it is no folder, archive, notebook or Python file")
-    return understand(tree)
+    package, notes = understand(tree)
+    if len(package) > MODULES:
+        raise Unreadable(f"its package has more than {MODULES} modules")
+    if sum(map(len, package.values())) > PACKAGE:
+        raise Unreadable(f"its package is larger than {PACKAGE >> 20} MiB")
+    return package, notes, tree.digest
 
 
 def _content(opened: int, most: int) -> bytes:

@@ -36,6 +36,7 @@ PATIENCE = 60.0  # where it waits for something other than the processor
 # Of the archive of a class: one file, all together, and times as much patience.
 CLASS_FILE, CLASS, CLASS_TIMES = 64 << 20, 4 << 30, 100
 _HEADER = 4 << 20
+_NOTES, _WORDS = 200, 1000  # how many are told, and how much of each; the rest is cut where it is shown
 _LENGTH = struct.Struct("<Q")
 _ROOT = HOME.resolve()
 # What this process may import is not to be found in the folder that somebody stands in.
@@ -59,10 +60,13 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def read(self, name: str, opened: int) -> tuple[dict[str, bytes], list[str]]:
-        """Give the package in an open file or folder, and notes; raise `Unreadable` or `Trouble`."""
+    def read(self, name: str, opened: int) -> tuple[dict[str, bytes], list[str], str]:
+        """Give the package in an open file or folder, notes, and the sum of all that can matter in it.
+
+        Raises `Unreadable` or `Trouble`.
+        """
         answer = self._ask({"job": "read", "name": name}, opened, PATIENCE)
-        return answer["files"], answer["notes"]
+        return answer["files"], answer["notes"], answer["sum"]
 
     def unpack(self, name: str, opened: int, into: Path) -> list[tuple[str, str]]:
         """Unpack the archive of a class; give the members that were left out, and why."""
@@ -163,9 +167,9 @@ def _answer(job: dict[str, str], opened: int) -> tuple[dict[str, Any], list[byte
     try:
         if job["job"] == "unpack":
             return {"left_out": _unpack(job["name"], opened, Path(job["into"]))}, []
-        files, notes = entry.read_entry(job["name"], opened)
+        files, notes, sum_ = entry.read_entry(job["name"], opened)
     except Unreadable as reason:
-        return {"unreadable": str(reason)}, []
+        return {"unreadable": str(reason)[:_WORDS]}, []
     except OSError as error:
         return {"unreadable": f"it cannot be read: {error.strerror}"}, []
     except MemoryError:
@@ -178,7 +182,8 @@ def _answer(job: dict[str, str], opened: int) -> tuple[dict[str, Any], list[byte
         return {"unreadable": "it is nested too deeply", "again": 1}, []
     except Exception:
         return {"trouble": traceback.format_exc(), "again": 1}, []
-    return {"files": list(files), "notes": notes}, list(files.values())
+    told = [note[:_WORDS] for note in notes[:_NOTES]]
+    return {"files": list(files), "notes": told, "sum": sum_}, list(files.values())
 
 
 def _limit_memory() -> None:

@@ -17,6 +17,7 @@ from lab_grader.grading.judging.remote import Line, Talk
 # What is kept of one test: so many conversations, each of so many messages and bytes at most. A class
 # knows few ways to write a block, and a stranger must not fill the judge's memory.
 _CONVERSATIONS, _MESSAGES, _BYTES = 100, 50, 2**18
+_HEARD = 16 * 2**20  # bytes of the answers of a conversation; of a longer one nothing is written down
 _ALL = 64 * 2**20  # bytes of the conversations of all tests in this process
 _ENTRY = 100  # bytes of one entry of a trace, roughly
 
@@ -52,7 +53,8 @@ class Remembered:
             property = check(talk)
         except _Deviation:
             return check(Talk(line, deadline))
-        if not talk.lost:
+        # What the judge had no memory for depends on what else it held.
+        if not (talk.lost or talk.endless or property.symptom == "memory"):
             self._keep(talk, property)
         return property
 
@@ -60,7 +62,7 @@ class Remembered:
         size = sum(len(message) for _, message in talk.said) + _ENTRY * fingerprints.size(
             property.trace
         )
-        if self._count == _CONVERSATIONS or len(talk.said) > _MESSAGES or size > _BYTES:
+        if self._count == _CONVERSATIONS or size > _BYTES:
             return
         if Remembered.bytes_of_all + size > _ALL:
             return
@@ -88,7 +90,8 @@ class _Conversation(Talk):
         super().__init__(line, deadline)
         self.said: list[Said] = []
         self.heard: list[bytes] = []
-        self.lost = False
+        self.lost = self.endless = False
+        self._size = 0
         self._error: Exception | None = None
         self._sent = self._given = 0  # how much of it the test has been through
 
@@ -113,11 +116,17 @@ class _Conversation(Talk):
             super().tell(message)
 
     def hear(self) -> bytes:
-        if self._given == len(self.heard):
-            self._fail()
-            self.heard.append(super().hear())
-        self._given += 1
-        return self.heard[self._given - 1]
+        if self._given < len(self.heard):
+            self._given += 1
+            return self.heard[self._given - 1]
+        self._fail()
+        message = super().hear()
+        if not self.endless:
+            self.heard.append(message)
+            self._given += 1
+            self._size += len(message)
+            self.endless = len(self.heard) > _MESSAGES or self._size > _HEARD
+        return message
 
     def drop(self) -> None:
         self.lost = True
@@ -130,7 +139,8 @@ class _Conversation(Talk):
                 raise _Deviation
             return False
         self._fail()
-        self.said.append((new, message))
+        if not self.endless:
+            self.said.append((new, message))
         return True
 
     def _fail(self) -> None:

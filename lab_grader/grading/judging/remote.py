@@ -16,10 +16,11 @@ from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.model import Limits
 
-# What one answer may cost the judge: calls back, what they keep and how large their arguments are.
+# What one answer may cost the judge: calls back, what they keep and how large their arguments are, of
+# one call and of all of a test, which may keep them.
 _CALLBACKS = 20_000
 _KEPT, _KEPT_BYTES = 200, 8 * 2**20
-_ARGUMENTS = 2**20
+_ARGUMENTS, _ALL_ARGUMENTS = 2**20, 32 * 2**20
 _MESSAGE = 2000
 # What a worker can find out; everything else the judge sees for itself.
 _KNOWN = {name: getattr(failures, name) for name in ("WrongType", "Missing")}
@@ -109,7 +110,7 @@ class Remote:
         self._fresh = True
         self._callbacks: list[Callable[..., Any]] = []
         self._kept: list[tuple[list[Tensor], Tensor]] = []
-        self._kept_bytes = 0
+        self._kept_bytes = self._given_bytes = 0
         self.printed = ""
 
     def call(
@@ -168,17 +169,18 @@ class Remote:
     def _ask(self, request: messages.Call) -> Answer | Failed:
         self._talk.ask(messages.pack(request))
         for _ in range(_CALLBACKS):
-            said: FromWorker = messages.unpack(self._talk.hear(), FromWorker, messages.BOUNDS)
+            message = self._talk.hear()
+            said: FromWorker = messages.unpack(message, FromWorker, messages.BOUNDS)
             if isinstance(said, Answer | Failed):
                 self.printed = printable(said.printed)
                 return said
-            self._talk.tell(messages.pack(self._call_back(said)))
+            self._talk.tell(messages.pack(self._call_back(said, len(message))))
         raise codec.CodecError("too many callbacks")
 
-    def _call_back(self, question: Callback | Backward) -> Returned | Refused:
+    def _call_back(self, question: Callback | Backward, size: int) -> Returned | Refused:
         try:
-            size = sum(item.nbytes for item in question.args if isinstance(item, Tensor))
-            if size > _ARGUMENTS:
+            self._given_bytes += size
+            if size > _ARGUMENTS or self._given_bytes > _ALL_ARGUMENTS:
                 raise ValueError("the arguments are too large")
             if isinstance(question, Backward):
                 return self._back(question)
