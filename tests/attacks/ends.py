@@ -36,7 +36,7 @@ def _line():
 def _worker():
     """Find the object that speaks with the judge, and which knows the question that waits."""
     frame = sys._getframe()
-    while "request" not in frame.f_locals:
+    while not hasattr(frame.f_locals.get("self"), "_id"):
         frame = frame.f_back
     return frame.f_locals["self"]
 
