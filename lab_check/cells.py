@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import os
 import re
 import symtable
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from lab_check import source
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise
+from lab_check.files import write_whole
 from lab_check.workspace import Workspace
 
 _DEFINITIONS = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
@@ -29,7 +29,7 @@ def split_lines(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ExerciseCell:
     """The code of an exercise cell: what belongs into the file, and what is only tried out.
 
     `lines` says where in the cell each line of the chunk stands, counted from 1.
@@ -41,7 +41,7 @@ class Cell:
     tried: str
 
 
-def read_cell(code: str, exercise: Exercise) -> Cell:
+def read_cell(code: str, exercise: Exercise) -> ExerciseCell:
     """Take a cell apart: definitions and what they use go into the file, other statements do not."""
     rows = split_lines(code)
     body = ast.parse(code).body
@@ -65,7 +65,7 @@ def read_cell(code: str, exercise: Exercise) -> Cell:
         )
     first = next(i for i, line in enumerate(kept) if line)
     chunk = "\n".join(kept).strip("\n") + "\n"
-    return Cell(chunk, tuple(numbers[first:]), tuple(names), "\n".join(tried))
+    return ExerciseCell(chunk, tuple(numbers[first:]), tuple(names), "\n".join(tried))
 
 
 def _used(code: str, body: list[ast.stmt]) -> set[str]:
@@ -151,7 +151,7 @@ class Change:
             )
         keep(self.workspace, self.exercise, self.replaced)
         if self.result != self.text:
-            _replace(path, self.result)
+            write_whole(path, self.result)
         keep(self.workspace, self.exercise, self.block)
         for memory, known in (("places", True), ("cells", from_cell)):
             facts = self.workspace.recall(memory)
@@ -177,7 +177,7 @@ def plan(workspace: Workspace, exercise: Exercise, block: str) -> Change:
     return Change(workspace, exercise, text, *_place(text, before, exercise), block)
 
 
-def plan_cell(workspace: Workspace, exercise: Exercise, cell: Cell) -> Change:
+def plan_cell(workspace: Workspace, exercise: Exercise, cell: ExerciseCell) -> Change:
     """Find where a cell's code goes, and make sure that the file can be read with it."""
     change = plan(workspace, exercise, cell.chunk)
     file = f"lab_transformer/{exercise.module}.py"
@@ -312,9 +312,3 @@ def _place_by_lines(text: str, exercise: Exercise) -> tuple[int, int]:
     end = head.start() + len(text[head.start() : after.start() if after else len(text)].rstrip())
     newline = re.compile(r"\r?\n").match(text, end)
     return head.start(), newline.end() if newline else end
-
-
-def _replace(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fresh.write_bytes(text.encode("utf-8"))
-    fresh.replace(path)

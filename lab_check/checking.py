@@ -10,7 +10,7 @@ from lab_check.diagnosing import turns
 from lab_check.diagnosing.turns import KnownTurns
 from lab_check.exercises import Exercise, catalogue
 from lab_check.paths import RECORDINGS
-from lab_check.running.children import check_safely
+from lab_check.running.children import check_in_children
 from lab_check.running.runner import Bench, Judge, Result, find_device
 from lab_check.workspace import Workspace
 
@@ -32,7 +32,7 @@ def check_exercises(
     A version of each block is kept. Where a file cannot be imported, the result has no properties, and
     its diagnosis says why.
     """
-    judge = Judge(Bench(device=find_device(device)), check_safely, known)
+    judge = Judge(Bench(device=find_device(device)), check_in_children, known)
     started = {exercise.id: exercise for exercise in exercises if workspace.is_started(exercise)}
     modules = sorted({exercise.module for exercise in started.values()})
     ill = importing.troubles(workspace.package, modules)
@@ -93,7 +93,9 @@ def to_json(result: Result) -> dict[str, Any]:
         "points": result.points,
         "max_points": exercise.points,
         "waits_for": result.waits_for,
-        "diagnosis": None if said is None else {"name": said.name, "message": said.message},
+        "diagnosis": None
+        if said is None
+        else {"name": said.name, "kind": said.kind, "message": said.message},
         "properties": [
             {"sentence": p.sentence, "holds": p.ok, "guard": p.guard, "message": p.message}
             for p in result.properties

@@ -23,7 +23,7 @@ from types import CodeType, FrameType, ModuleType
 
 from lab_check.calling.calls import import_block
 from lab_check.calling.failures import Failure, TimeIsUp
-from lab_check.running.children import SECONDS, Lost, load_from_disk, run_apart
+from lab_check.running.children import SECONDS, LostJob, load_from_disk, run_apart
 
 _PREFIX = "lab_transformer."
 _LONGEST = 0.8 * SECONDS  # so that a child can say itself where it hangs
@@ -120,7 +120,7 @@ def _try(package: Path, names: list[str], texts: dict[str, str]) -> Iterator[tup
     else:
         answers = _answers_of_new_python(package, names, texts)
     for name, answer in zip(names, answers, strict=False):
-        if isinstance(answer, Lost):
+        if isinstance(answer, LostJob):
             yield name, f"importing lab_transformer/{name}.py: {answer.message}"
         else:
             yield name, answer
@@ -169,7 +169,7 @@ def _time_is_up(number: int, frame: FrameType | None) -> None:
 
 def _answers_of_new_python(
     package: Path, names: list[str], texts: dict[str, str]
-) -> Iterator[str | Lost]:
+) -> Iterator[str | LostJob]:
     """Have a new Python import modules: fork is not safe with torch everywhere."""
     question = json.dumps([str(package), names, texts])
     try:
@@ -182,7 +182,7 @@ def _answers_of_new_python(
         said = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
         end = f"no answer within {_START:g} seconds: is there a loop that never ends?"
     yield from (json.loads(line) for line in said.splitlines())
-    yield Lost("crash", end)
+    yield LostJob("crash", end)
 
 
 def answer_from_input() -> None:

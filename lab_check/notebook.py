@@ -273,7 +273,7 @@ def _check(workspace: Workspace, exercise: Exercise) -> Result:
     return result
 
 
-def _in_cell(said: str, cell: cells.Cell, change: cells.Change) -> str:
+def _in_cell(said: str, cell: cells.ExerciseCell, change: cells.Change) -> str:
     """Name the cell's own lines where a message names lines of the file that come from the cell."""
 
     def line(found: re.Match[str]) -> str:

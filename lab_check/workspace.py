@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from lab_check import source
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise
+from lab_check.files import write_whole
 from lab_check.paths import HOME, in_workspace, package_folder, workspace_around
 
 
@@ -69,10 +69,7 @@ class Workspace:
         if self.is_course:
             return
         self.memory.mkdir(exist_ok=True)
-        path = self.memory / f"{name}.json"
-        fresh = path.with_suffix(f".{os.getpid()}.new")
-        fresh.write_text(json.dumps(facts, indent=1), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(self.memory / f"{name}.json", json.dumps(facts, indent=1))
 
     def hints_seen(self, exercise: Exercise) -> list[str]:
         """Give the hints of an exercise that were asked for so far."""

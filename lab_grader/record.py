@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, catalogue
+from lab_check.files import write_whole
 from lab_check.paths import CHECK, COURSE, TESTS, cache, package_folder
 
 if TYPE_CHECKING:
@@ -96,10 +97,7 @@ def _kept(
             for path, kind, content in zip(paths, kinds, make(), strict=True):
                 for old in folder.glob(f"{exercise.id}-{'?' * _DIGITS}.{kind}"):
                     old.unlink()
-                # Not with_suffix: of 3.1 and of 3.2 it would make the same file.
-                fresh = path.with_name(f"{path.name}.new")
-                fresh.write_bytes(content)
-                fresh.replace(path)
+                write_whole(path, content)
     return paths
 
 

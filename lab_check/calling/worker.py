@@ -7,7 +7,6 @@ bytes, and checks them.
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import shutil
 import socket
@@ -35,8 +34,7 @@ from lab_check.calling.messages import (
     Refused,
     Returned,
 )
-
-_PRINTED = 2000
+from lab_check.calling.printing import Tail
 
 
 class SocketStream:
@@ -105,7 +103,7 @@ class Worker:
             self._code = self._fresh()
             # Not torch.manual_seed: for devices that are not there it writes down the stack each time.
             torch.default_generator.manual_seed(call.seed)
-        printed = _Tail()
+        printed = Tail()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             try:
                 value, gradients, after = self._call(call)
@@ -201,21 +199,6 @@ def _words(error: BaseException) -> tuple[str, str]:
 def _own(value: Any) -> Any:
     """Make a tensor that was received one like any other: autograd forbids things to views."""
     return value.clone() if isinstance(value, Tensor) else value
-
-
-class _Tail(io.TextIOBase):
-    """Keeps the last of what is printed, however much that is."""
-
-    def __init__(self) -> None:
-        self._kept = ""
-
-    def write(self, text: str) -> int:
-        self._kept = (self._kept + text)[-_PRINTED:]
-        return len(text)
-
-    def text(self) -> str:
-        """Give what was kept, without characters that cannot be sent."""
-        return self._kept.encode("utf-8", "replace").decode("utf-8")
 
 
 def serve(descriptor: int, listeners: list[int]) -> None:

@@ -29,15 +29,15 @@ import torch
 
 from lab_check.calling import codec
 from lab_check.calling.failures import Picture, TimeIsUp
+from lab_check.calling.printing import Tail
 from lab_check.running.runner import Bench, Property, Test, check
 
 SECONDS = 5.0
 MEMORY = 4 * 2**30
-_PATIENCE = 2  # so many hangs or crashes in one exercise, and the rest of it is not tried
-_PRINTED = 2000
+_LOSSES = 2  # so many hangs or crashes in one exercise, and the rest of it is not tried
 
 
-def check_safely(tests: list[Test], bench: Bench, seconds: float = SECONDS) -> Iterator[Property]:
+def check_in_children(tests: list[Test], bench: Bench, seconds: float = SECONDS) -> Iterator[Property]:
     """Run tests; each has so many seconds."""
     if sys.platform == "linux":
         yield from _check_forked(tests, bench, seconds)
@@ -46,49 +46,49 @@ def check_safely(tests: list[Test], bench: Bench, seconds: float = SECONDS) -> I
             yield _check_here(test, bench, seconds)
 
 
-def _lost(test: Test, lost: Lost) -> Property:
+def _lost(test: Test, lost: LostJob) -> Property:
     return Property(test.sentence, test.guard, False, lost.message, lost.symptom)
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostJob:
     """How a job ended that gave no answer."""
 
     symptom: str
     message: str
 
 
-def _too_long(seconds: float) -> Lost:
-    return Lost("timeout", f"no answer within {seconds:g} seconds: is there a loop that never ends?")
+def _too_long(seconds: float) -> LostJob:
+    return LostJob("timeout", f"no answer within {seconds:g} seconds: is there a loop that never ends?")
 
 
 def _check_forked(tests: list[Test], bench: Bench, seconds: float) -> Iterator[Property]:
     jobs = [functools.partial(_check_and_print, test, bench) for test in tests]
     for test, answer in zip(tests, run_apart(jobs, seconds), strict=True):
-        yield _lost(test, answer) if isinstance(answer, Lost) else _property(answer)
+        yield _lost(test, answer) if isinstance(answer, LostJob) else _property(answer)
 
 
 def _check_and_print(test: Test, bench: Bench) -> dict[str, Any]:
-    printed = _Tail()
+    printed = Tail()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         property = check(test, bench)
-    return dataclasses.asdict(dataclasses.replace(property, printed=printed.kept))
+    return dataclasses.asdict(dataclasses.replace(property, printed=printed.text()))
 
 
 def run_apart(jobs: Sequence[Callable[[], Any]], seconds: float) -> Iterator[Any]:
     """Run jobs in forked children; gives what each returns (plain data), or how it was lost."""
     done = losses = 0
     while done < len(jobs):
-        if losses == _PATIENCE:
+        if losses == _LOSSES:
             for _ in jobs[done:]:
-                yield Lost("not-run", f"not tried, after {losses} tests that hung or crashed")
+                yield LostJob("not-run", f"not tried, after {losses} tests that hung or crashed")
             return
         with _Child(jobs[done:]) as child:
             for _ in jobs[done:]:
                 done += 1
                 answer = child.answer(seconds)
                 yield answer
-                if isinstance(answer, Lost):
+                if isinstance(answer, LostJob):
                     losses += 1
                     break
 
@@ -106,7 +106,7 @@ class _Child:
             os.close(self._read)
             _serve(jobs, write)
         os.close(write)
-        self._ended: Lost | None = None
+        self._ended: LostJob | None = None
 
     def __enter__(self) -> _Child:
         return self
@@ -141,13 +141,13 @@ class _Child:
         return data
 
 
-def _death(status: int) -> Lost:
+def _death(status: int) -> LostJob:
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         said = f"crashed Python ({name}): did it run out of memory, or write where it must not?"
     else:
         said = f"ended Python (exit code {os.waitstatus_to_exitcode(status)}) instead of returning"
-    return Lost("crash", f"the code {said}")
+    return LostJob("crash", f"the code {said}")
 
 
 def _serve(jobs: Sequence[Callable[[], Any]], pipe: int) -> None:
@@ -175,16 +175,6 @@ def load_from_disk() -> None:
         del sys.modules[name]
     # Bytecode is told from newer source by whole seconds: two saves within one would look alike.
     sys.dont_write_bytecode = True
-
-
-class _Tail(io.TextIOBase):
-    """Keeps the end of what is printed: a loop that prints must not fill the memory."""
-
-    kept = ""
-
-    def write(self, words: str) -> int:
-        self.kept = (self.kept + words)[-_PRINTED:]
-        return len(words)
 
 
 def _property(facts: dict[str, Any]) -> Property:

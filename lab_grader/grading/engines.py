@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging import budget
-from lab_grader.grading.model import Grade, Limits, Submission, unexpected
+from lab_grader.grading.model import Grade, HandedIn, Limits, unexpected
 
 if TYPE_CHECKING:
     from lab_grader.grading.notebooks.week_notebook import Notebook
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Task:
     """One submission to grade, and the conditions."""
 
-    submission: Submission
+    submission: HandedIn
     exercises: tuple[str, ...]
     limits: dict[str, Limits]
     isolation: str

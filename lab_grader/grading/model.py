@@ -35,8 +35,12 @@ def rounding() -> dict[str, str]:
     return {name: os.environ[name] for name in _ROUNDING if name in os.environ}
 
 
+# How a submission is kept apart, from the weakest level on.
+LEVELS = ("process", "reduced", "full")
+
+
 @dataclass(frozen=True)
-class Submission:
+class HandedIn:
     """What one student handed in, reduced to the files of their package.
 
     `files` maps a name below `lab_transformer/` to its bytes. `notes` say what was understood of what
@@ -133,7 +137,7 @@ def title(id: str) -> str:
     return catalogue()[id].title
 
 
-def refused(submission: Submission, exercise: Exercise, reason: str, isolation: str) -> Grade:
+def refused(submission: HandedIn, exercise: Exercise, reason: str, isolation: str) -> Grade:
     """Grade an exercise that could not be tried at all."""
     return Grade(
         submission.student, exercise.week, exercise.id, exercise.block, refused_as(submission), 0.0,
@@ -141,14 +145,12 @@ def refused(submission: Submission, exercise: Exercise, reason: str, isolation: 
     )  # fmt: skip
 
 
-def refused_as(submission: Submission) -> str:
+def refused_as(submission: HandedIn) -> str:
     """Give the status of what could not be tried."""
     return UNREADABLE if submission.unreadable else "refused"
 
 
-def unexpected(
-    submission: Submission, exercise: Exercise, error: BaseException, isolation: str
-) -> Grade:
+def unexpected(submission: HandedIn, exercise: Exercise, error: BaseException, isolation: str) -> Grade:
     """Grade an exercise on which grading itself failed."""
     reason, extra = explained(error)
     return dataclasses.replace(

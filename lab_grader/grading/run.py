@@ -23,15 +23,16 @@ from lab_check.exercises import Exercise, UnknownExerciseError, select
 from lab_check.paths import package_folder
 from lab_grader.grading import engines
 from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook
-from lab_grader.grading.gradebook.policy import LEVELS, Course, book_address, read_course, read_roster
+from lab_grader.grading.gradebook.policy import Course, book_address, read_course, read_roster
 from lab_grader.grading.intake import collect
 from lab_grader.grading.model import (
+    LEVELS,
     NOTEBOOK,
     TRACEBACK,
     Grade,
+    HandedIn,
     Limits,
     Refused,
-    Submission,
     is_notebook,
     notebook_id,
     refused,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 _GUESSED = 2**64  # seeds below it can be tried one after the other
 TROUBLE = 3  # the exit code of a run in which the grader itself failed somewhere
 # A notebook may take so many times as long as with the course's own package.
-_PATIENCE = 5
+_TIMES_AS_LONG = 5
 
 
 def grade(
@@ -177,7 +178,7 @@ class Work:
     def check(self, notebooks: list[Notebook]) -> None:
         """Run notebooks against the course's own package: what differs here counts for nobody."""
         package = {path.name: path.read_bytes() for path in sorted(package_folder().glob("*.py"))}
-        course = Submission("the course", package)
+        course = HandedIn("the course", package)
         # On another machine other cells may differ.
         here = f"{platform.node()} {version('torch')} {rounding()}"
         tasks = []
@@ -188,7 +189,7 @@ class Work:
                 self._notebooks.append(_settled(one, **json.loads(known)))
             else:
                 own = [exercise for exercise in self._exercises if exercise.week == one.week]
-                patient = dataclasses.replace(one.limits, seconds=_PATIENCE * one.limits.seconds)
+                patient = dataclasses.replace(one.limits, seconds=_TIMES_AS_LONG * one.limits.seconds)
                 tasks.append(
                     (fact, self._task(course, own, [dataclasses.replace(one, limits=patient)]))
                 )
@@ -213,7 +214,7 @@ class Work:
         self._notebooks.sort(key=lambda one: one.week)
 
     def _task(
-        self, submission: Submission, exercises: list[Exercise], notebooks: list[Notebook]
+        self, submission: HandedIn, exercises: list[Exercise], notebooks: list[Notebook]
     ) -> engines.Task:
         cache = str(self._book.folder / ".known")
         ids = tuple(exercise.id for exercise in exercises)
@@ -221,7 +222,7 @@ class Work:
             submission, ids, self._limits, self._level, self._seed, cache, tuple(notebooks)
         )
 
-    def tasks(self, handed_in: list[Submission]) -> list[engines.Task]:
+    def tasks(self, handed_in: list[HandedIn]) -> list[engines.Task]:
         """Make a task of every submission with something that is not graded yet."""
         tasks = []
         for one in handed_in:
@@ -241,7 +242,7 @@ class Work:
                 tasks.append(self._task(one, exercises, notebooks))
         return tasks
 
-    def refuse(self, unreadable: list[Submission]) -> None:
+    def refuse(self, unreadable: list[HandedIn]) -> None:
         """Enter those of whom nothing could be read: a row and a page that say why."""
         from lab_grader.grading.notebooks import week_notebook
 
@@ -296,7 +297,7 @@ def _settled(notebook: Notebook, labels: list[str], seconds: float) -> Notebook:
     """Keep the cells that agree on this machine, and give more time where it is a slow one."""
     cells = tuple(cell for cell in notebook.cells if cell.label in labels)
     limits = dataclasses.replace(
-        notebook.limits, seconds=max(notebook.limits.seconds, _PATIENCE * seconds)
+        notebook.limits, seconds=max(notebook.limits.seconds, _TIMES_AS_LONG * seconds)
     )
     return dataclasses.replace(notebook, cells=cells, limits=limits)
 
@@ -328,7 +329,7 @@ def _progress(total: int) -> Iterator[Any]:
         yield done
 
 
-def _say(handed_in: list[Submission], refusals: list[Refused], graded: int, out: Path) -> None:
+def _say(handed_in: list[HandedIn], refusals: list[Refused], graded: int, out: Path) -> None:
     for refusal in refusals:
         print(f"not understood: {refusal.source}: {refusal.reason}")
     for one in handed_in:

@@ -26,7 +26,7 @@ from lab_check import source
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, select
 from lab_check.paths import package_folder
-from lab_check.running.children import check_safely
+from lab_check.running.children import check_in_children
 from lab_check.running.runner import Bench, load_tests
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank, record
@@ -183,7 +183,7 @@ def outcome(exercise: Exercise, mutant: Mutant) -> str:
         return type(error).__name__
     tapes = bank.tapes(exercise.id, PUBLISHED_SEED)
     bench = Bench(lambda: bank.backend(exercise.id, block), replay=tapes)
-    for property in check_safely(load_tests()[exercise.id], bench, SECONDS):
+    for property in check_in_children(load_tests()[exercise.id], bench, SECONDS):
         if not property.ok:
             return property.symptom
     return "survived"

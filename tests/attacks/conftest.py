@@ -11,7 +11,7 @@ from attacking import Judged
 
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging.judge import grade
-from lab_grader.grading.model import Grade, Limits, Submission
+from lab_grader.grading.model import Grade, HandedIn, Limits
 from lab_grader.grading.sandbox.confined import Sandbox
 
 
@@ -32,7 +32,7 @@ def judged(host: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Judged:
         line = host.line(files, limits)
         try:
             (found,) = grade(
-                Submission("student-01", files), [catalogue()[exercise]], line, host.level, 2017,
+                HandedIn("student-01", files), [catalogue()[exercise]], line, host.level, 2017,
                 {exercise: limits}, cache,
             )  # fmt: skip
         finally:

@@ -15,7 +15,7 @@ from attacking import HERE, PACKAGE, Judged, attack, functions, processes, trace
 
 from lab_check import source
 from lab_check.running.submission import Submission
-from lab_grader.grading.judging.remote import Remote, Talk
+from lab_grader.grading.judging.remote import InWorker, Talk
 from lab_grader.grading.model import Grade, Limits
 from lab_grader.grading.sandbox.confined import Sandbox
 
@@ -53,7 +53,7 @@ def neighbour(host: Sandbox, judged: Judged, alone: Grade):
     """A submission whose worker runs while the attack does, and which is graded after it."""
     before = processes(host)
     line = host.line(PACKAGE, Limits(60.0))
-    there = Submission(Remote(Talk(line, time.monotonic() + 60)))
+    there = Submission(InWorker(Talk(line, time.monotonic() + 60)))
     x = torch.randn(2, 5, 6)
     heads = there.attention.split_heads(x, 3)
     yield
@@ -190,7 +190,7 @@ def softmax(scores, dim=-1):
 def test_a_killed_sandbox_is_started_again_and_leaves_no_worker(judged: Judged) -> None:
     with Sandbox("full") as host:
         line = host.line(PACKAGE, Limits())
-        there = Submission(Remote(Talk(line, time.monotonic() + 60)))
+        there = Submission(InWorker(Talk(line, time.monotonic() + 60)))
         there.attention.softmax(torch.zeros(3))
         assert host._process is not None
         first = host._process.pid

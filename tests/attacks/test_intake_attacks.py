@@ -17,9 +17,9 @@ from lab_grader.grading.gradebook.reports import file_name
 from lab_grader.grading.intake import collect, entry
 from lab_grader.grading.intake.entry import Unreadable
 from lab_grader.grading.intake.reader import Reader
-from lab_grader.grading.model import Refused, Submission
+from lab_grader.grading.model import HandedIn, Refused
 
-Received = list[Submission | Refused]
+Received = list[HandedIn | Refused]
 HONEST = ["doejane #8123", "honest-01", "honest-02", "honest-03"]
 
 
@@ -56,7 +56,7 @@ def test_an_entry_costs_only_itself_and_says_why(what: str, received: Received) 
     name, _, says = ENTRIES[what]
     whose = collect.name_of(name, is_file=True).student
     (found,) = (one for one in received if one.student == whose)
-    assert isinstance(found, Submission if says == READ else Refused), found
+    assert isinstance(found, HandedIn if says == READ else Refused), found
     if isinstance(found, Refused):
         assert says in found.reason
         assert found.trouble == ""

@@ -10,7 +10,7 @@ from attacking import ROOT, processes, traces
 from small_notebook import RIGHT, package, prepared
 
 from lab_check.exercises import catalogue
-from lab_grader.grading.model import Grade, Submission, refused
+from lab_grader.grading.model import Grade, HandedIn, refused
 from lab_grader.grading.notebooks import week_notebook
 from lab_grader.grading.sandbox.confined import Sandbox
 
@@ -60,7 +60,7 @@ def small(tmp_path: Path) -> week_notebook.Notebook:
 
 def graded(host: Sandbox, small: week_notebook.Notebook, files: dict[str, bytes]) -> Grade:
     """Grade the notebook of a student whose causal mask has no points, and whose padding mask has."""
-    student = Submission("student-01", files)
+    student = HandedIn("student-01", files)
     nothing, all_ = (refused(student, catalogue()[id], "", "full") for id in ("6.1", "6.2"))
     return week_notebook.grade(
         student, small, [nothing, dataclasses.replace(all_, points=all_.max_points)], host

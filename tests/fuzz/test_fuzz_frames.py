@@ -16,7 +16,7 @@ from stranger import Stranger, anything, damaged, framed, said, values, written
 from lab_check.calling import codec, messages
 from lab_check.calling.calls import Reply, Target
 from lab_check.calling.failures import Failure
-from lab_grader.grading.judging.remote import Remote, Talk
+from lab_grader.grading.judging.remote import InWorker, Talk
 
 
 def read(message: bytes) -> Any:
@@ -63,7 +63,7 @@ def test_a_call_ends_with_a_reply_or_a_failure(parts: list[bytes], rest: bytes, 
     def answer(id: bytes) -> bytes:
         return b"".join(framed(id if own else bytes(16), part) for part in parts) + rest
 
-    remote = Remote(Talk(Stranger(answer), time.monotonic() + 10))
+    remote = InWorker(Talk(Stranger(answer), time.monotonic() + 10))
     x = torch.ones(2, 3)
     try:
         ended: Any = remote.call(Target("normalization", "post_norm"), (x, torch.sin), {}, True)

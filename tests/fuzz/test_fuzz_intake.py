@@ -27,7 +27,7 @@ from lab_grader.grading.gradebook.reports import file_name
 from lab_grader.grading.intake import clean, collect, entry
 from lab_grader.grading.intake.entry import ARCHIVES, Unreadable
 from lab_grader.grading.intake.reader import Reader
-from lab_grader.grading.model import Refused, Submission
+from lab_grader.grading.model import HandedIn, Refused
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 MODULE = "lab_transformer/masking.py"
@@ -167,7 +167,7 @@ def read(reader: Reader, name: str, content: bytes) -> None:
     assert "crashed" not in reason
     for module in files:
         assert module.removesuffix(".py").isidentifier()
-    Submission("student-01", files, notes=clean.clean_all(notes)).digest  # noqa: B018
+    HandedIn("student-01", files, notes=clean.clean_all(notes)).digest  # noqa: B018
 
 
 @given(damaged(zips()))

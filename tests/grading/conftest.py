@@ -9,7 +9,7 @@ import pytest
 from small_class import HOSTILE, a_grade
 
 from lab_grader.grading.gradebook.book import Gradebook
-from lab_grader.grading.model import Refused, Submission
+from lab_grader.grading.model import HandedIn, Refused
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def filled(tmp_path: Path) -> Iterator[Gradebook]:
     names = ["student-01", "student-02", HOSTILE]
     sources = ["student-01_8123_99_masking-2.py", "student-02.py", "x"]
     handed_in = [
-        Submission(name, files, source, notes=(HOSTILE,) if name == HOSTILE else ())
+        HandedIn(name, files, source, notes=(HOSTILE,) if name == HOSTILE else ())
         for name, source in zip(names, sources, strict=True)
     ]
     book.receive(handed_in, [Refused(f"{HOSTILE}.zip", f"it holds {HOSTILE}")])

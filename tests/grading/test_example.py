@@ -15,7 +15,7 @@ from lab_check.exercises import catalogue
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
 from lab_grader.grading.judging import judge
-from lab_grader.grading.model import Grade, Submission
+from lab_grader.grading.model import Grade, HandedIn
 
 pytestmark = pytest.mark.bank
 
@@ -25,7 +25,7 @@ FIRST = "test_scores_become_weights_along_the_last_axis"
 def graded(code: Callable[..., Tensor], seed: int, monkeypatch: pytest.MonkeyPatch) -> Grade:
     """Grade a softmax, without the bank: what is known of wrong turns is of no matter here."""
     monkeypatch.setattr(judge, "_known", lambda *_: None)
-    one = Submission("student-01", {"attention.py": b"def softmax(): ..."})
+    one = HandedIn("student-01", {"attention.py": b"def softmax(): ..."})
     line = Near(lambda: InProcess(lambda module, name: code))
     (grade,) = judge.grade(one, [catalogue()["2.2"]], line, "process", seed, {}, Path())
     line.close()

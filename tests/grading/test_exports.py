@@ -25,7 +25,7 @@ from lab_grader.grading.gradebook.book import Gradebook
 from lab_grader.grading.gradebook.reports import file_name
 from lab_grader.grading.gradebook.sheet import to_csv
 from lab_grader.grading.intake.collect import read_submissions
-from lab_grader.grading.model import Submission
+from lab_grader.grading.model import HandedIn
 from lab_grader.grading.run import TROUBLE
 
 # gradescope-autograders.readthedocs.io/en/latest/specs, "Output format"
@@ -102,7 +102,7 @@ def test_names_are_those_of_the_system_that_gave_out_the_files(tmp_path: Path) -
     book = Gradebook(tmp_path / "grades")
     numbers = {"one #11": "11", "two #12": "12", "two #13": "13"}
     students = [
-        Submission(student, {}, f"{student[:3]}_{user}_99_x.py", user=user)
+        HandedIn(student, {}, f"{student[:3]}_{user}_99_x.py", user=user)
         for student, user in numbers.items()
     ]
     book.receive(students, [])
@@ -289,7 +289,7 @@ def test_the_course_fetches_grades_and_tells_what_is_new(
 
     step("fetch", "Fetch")
     (one,) = read_submissions(tmp_path / "fetched" / "class")
-    assert isinstance(one, Submission)
+    assert isinstance(one, HandedIn)
     assert (one.student, one.files["masking.py"]) == ("student-01", RIGHT.encode())
 
     exported(filled, "github")
@@ -318,7 +318,7 @@ def test_links_of_exports_lead_to_the_book_of_the_course_or_into_the_workspace(
 
 def test_no_message_is_a_command_to_githubs_runner(filled: Gradebook) -> None:
     said = "::add-mask::x\n  ::error::x\nx ##[command]x\nx: y\n\x1b[2J"
-    one = Submission("student-01", {})
+    one = HandedIn("student-01", {})
     filled.enter(one, [(a_grade("student-01", "6.1", 0.0, feedback=said), "key")])
     folder = exported(filled, "github") / "github"
     message = json.loads((folder / "student-01.json").read_text())["tests"][0]["message"]
@@ -330,7 +330,7 @@ def test_an_export_that_fails_for_one_is_written_for_the_others(
     filled: Gradebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = dataclasses.replace(a_grade("student-02", "6.1", 0.0), exercise="9.9")
-    filled.enter(Submission("student-02", {}), [(broken, "key")])
+    filled.enter(HandedIn("student-02", {}), [(broken, "key")])
     assert exports.export(filled.folder, "gradescope", None) == TROUBLE
     assert "student-02" in capsys.readouterr().err
     assert len(list((filled.folder / "export" / "gradescope").iterdir())) == 2

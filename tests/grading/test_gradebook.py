@@ -28,7 +28,7 @@ from lab_check.errors import UserError
 from lab_grader.grading import run as run_
 from lab_grader.grading.gradebook.book import Gradebook, attention
 from lab_grader.grading.intake import collect, entry
-from lab_grader.grading.model import Refused, Submission
+from lab_grader.grading.model import HandedIn, Refused
 
 pytestmark = pytest.mark.bank
 
@@ -125,12 +125,12 @@ def test_a_worker_ends_with_a_judge_that_was_killed(tmp_path: Path) -> None:
         "import time\n"
         "from lab_grader.grading.sandbox.process import ProcessHost\n"
         "from lab_grader.grading.model import Limits\n"
-        "from lab_grader.grading.judging.remote import Remote, Talk\n"
+        "from lab_grader.grading.judging.remote import InWorker, Talk\n"
         "from lab_check.calling.calls import Target\n"
         f"files = {{'__init__.py': b'', 'masking.py': {loop!r}.encode()}}\n"
         "line = ProcessHost().line(files, Limits())\n"
         "talk = Talk(line, time.monotonic() + 300)\n"
-        "Remote(talk).call(Target('masking', 'causal_mask', None), (3,), {}, False)\n"
+        "InWorker(talk).call(Target('masking', 'causal_mask', None), (3,), {}, False)\n"
     )
     judge = subprocess.Popen([sys.executable, "-c", code])
     wait_until(lambda: started.exists() and started.read_text())
@@ -218,10 +218,10 @@ def test_every_entry_has_a_row_and_a_page_that_says_what_is_the_matter(tmp_path:
 def test_what_needs_attention_is_listed(filled: Gradebook) -> None:
     files = {"masking.py": RIGHT.encode()}
     received = [
-        Submission("student-01", files, "student-01.py", entry="same"),
-        Submission("student-02", files, "student-02.py", entry="same", rostered=False),
-        Submission("José", {}, rostered=True),
-        Submission("Jose\u0301", {}, rostered=True),
+        HandedIn("student-01", files, "student-01.py", entry="same"),
+        HandedIn("student-02", files, "student-02.py", entry="same", rostered=False),
+        HandedIn("José", {}, rostered=True),
+        HandedIn("Jose\u0301", {}, rostered=True),
         Refused("student-03.zip", "the archive is damaged", "student-03"),
     ]
     everybody = collect.everybody(received, ["student-01", "student-03", "student-04", "josé"])
@@ -249,7 +249,7 @@ def test_an_error_of_the_grader_is_written_down_and_its_student_graded_again(fil
     assert (
         filled.folder / "errors.log"
     ).read_text() == "student-02: 6.1\nTraceback ...\nKeyError: 1\n\n"
-    submissions = [Submission(name, {}) for name in filled.submissions()]
+    submissions = [HandedIn(name, {}) for name in filled.submissions()]
     filled.receive(submissions, [])
     assert {grade["student"] for grade in filled.grades()} == {"student-01", HOSTILE}
     assert filled.write_errors() == 0
@@ -286,8 +286,8 @@ def test_a_wish_that_cannot_be_met_is_told_in_a_line(
 
 
 def test_regrade_means_an_exercise_also_where_a_student_is_called_so(filled: Gradebook) -> None:
-    one = Submission("6.1", {}, "6.1.py")
-    filled.receive([Submission("student-01", {}), one], [])
+    one = HandedIn("6.1", {}, "6.1.py")
+    filled.receive([HandedIn("student-01", {}), one], [])
     filled.enter(one, [(a_grade("6.1", id, 2.0), "key") for id in ("6.1", "8.2")])
     done = run(command("regrade", filled.folder, "6.1"))
     assert "6.1: 2 grades" in done.stdout
@@ -299,7 +299,7 @@ def test_regrade_means_an_exercise_also_where_a_student_is_called_so(filled: Gra
 
 def test_regrade_knows_a_student_by_the_number_or_a_name_that_is_only_theirs(filled: Gradebook) -> None:
     names = [("doejane #1", "1"), ("doejane #2", "2"), ("roejohn #3", "3")]
-    filled.receive([Submission(name, {}, user=user) for name, user in names], [])
+    filled.receive([HandedIn(name, {}, user=user) for name, user in names], [])
     known = filled.submissions()
     assert run_._student("roejohn", known, filled.folder) == "roejohn #3"
     assert run_._student("2", known, filled.folder) == "doejane #2"

@@ -17,7 +17,7 @@ from small_class import RIGHT, WRONG
 from lab_check.errors import UserError
 from lab_grader.grading.intake import collect, entry
 from lab_grader.grading.intake.reader import Reader
-from lab_grader.grading.model import Refused, Submission
+from lab_grader.grading.model import HandedIn, Refused
 
 NAME = "lab_transformer/masking.py"
 
@@ -59,17 +59,17 @@ def notebook(path: Path, code: str) -> Path:
     return path
 
 
-def only(class_folder: Path) -> Submission | Refused:
+def only(class_folder: Path) -> HandedIn | Refused:
     (found,) = collect.read_submissions(class_folder)
     return found
 
 
-def code(found: Submission | Refused) -> str:
-    assert isinstance(found, Submission), found
+def code(found: HandedIn | Refused) -> str:
+    assert isinstance(found, HandedIn), found
     return found.files["masking.py"].decode()
 
 
-def reason(found: Submission | Refused) -> str:
+def reason(found: HandedIn | Refused) -> str:
     assert isinstance(found, Refused), found
     return found.reason
 
@@ -95,7 +95,7 @@ def test_every_container_gives_the_learners_code(tmp_path: Path, kind: str) -> N
         case "nested":
             folder(name, {f"my work/{NAME}": RIGHT})
     found = only(tmp_path)
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert found.student == "student-01"
     assert "torch.ones(length, length).tril().bool()" in code(found)
 
@@ -118,14 +118,14 @@ def test_an_archive_inside_the_students_folder_is_opened(tmp_path: Path) -> None
 def test_the_student_is_read_from_the_name(tmp_path: Path, name: str, student: str) -> None:
     (tmp_path / name).write_text(RIGHT)
     found = only(tmp_path)
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert found.student == student
 
 
 def test_moodles_folders_name_the_student(tmp_path: Path) -> None:
     folder(tmp_path / "Student One_8123_assignsubmission_file", {"masking.py": RIGHT})
     found = only(tmp_path)
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert found.student == "Student One #8123"
 
 
@@ -134,7 +134,7 @@ def test_of_several_attempts_the_newest_counts(tmp_path: Path) -> None:
     (tmp_path / "studentone_8123_98_masking-9.py").write_text(WRONG)
     found = only(tmp_path)
     assert code(found).count("tril")
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert any("several attempts" in note for note in found.notes)
 
 
@@ -143,14 +143,14 @@ def test_attempts_beyond_the_limit_are_left_out_and_named(tmp_path: Path) -> Non
         (tmp_path / f"studentone_8123_{number}_masking-{number}.py").write_text(text)
     (found,) = collect.read_submissions(tmp_path, attempts=2)
     assert code(found).count("tril")
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert any("not looked at: studentone_8123_3_masking-3.py" in note for note in found.notes)
 
 
 def test_a_high_number_in_a_name_is_not_taken_for_an_attempt_too_many(tmp_path: Path) -> None:
     (tmp_path / "studentone_8123_99_masking-7.py").write_text(RIGHT)
     (found,) = collect.read_submissions(tmp_path, attempts=1)
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         member.type, member.linkname = tarfile.SYMTYPE, str(secret)
         archive.addfile(member)
     found = collect.read_submissions(work)
-    assert [type(one) for one in found] == [Submission, Refused, Refused]
-    assert isinstance(found[0], Submission)
+    assert [type(one) for one in found] == [HandedIn, Refused, Refused]
+    assert isinstance(found[0], HandedIn)
     assert not any(b"SECRET" in content for content in found[0].files.values())
 
 
@@ -266,9 +266,9 @@ def test_the_archive_of_a_class_is_a_class(tmp_path: Path, kind: str) -> None:
         for name, text in CLASSES[kind].items():
             archive.writestr(zipfile.ZipInfo(name, (2026, 11, 30, 12, 0, 0)), text)
     found = collect.read_submissions(path)
-    students = [one.student.partition(" #")[0] for one in found if isinstance(one, Submission)]
+    students = [one.student.partition(" #")[0] for one in found if isinstance(one, HandedIn)]
     assert students == ["doejane", "roejohn"]
-    assert all(isinstance(one, Submission) and "2026-11-30" in one.submitted_at for one in found)
+    assert all(isinstance(one, HandedIn) and "2026-11-30" in one.submitted_at for one in found)
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -303,7 +303,7 @@ def test_a_member_of_a_classs_archive_that_leads_outside_costs_only_itself(tmp_p
 def test_the_work_of_a_single_student_is_no_class(tmp_path: Path) -> None:
     zipped(tmp_path / "student-01.zip", {"work/lab_transformer/masking.py": RIGHT})
     (found,) = collect.read_submissions(tmp_path)
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert found.student == "student-01"
 
 
@@ -336,14 +336,14 @@ def test_a_syntax_error_costs_the_exercise_that_it_is_in(tmp_path: Path) -> None
     )
     assert "def f():" in code(found)
     compile(code(found), "masking.py", "exec")
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert any("exercise 6.2 in student-01.py could not be read" in note for note in found.notes)
 
 
 def test_a_cell_with_a_syntax_error_is_told_by_its_own_line(tmp_path: Path) -> None:
     notebook(tmp_path / "student-01.ipynb", "import torch\n\ndef causal_mask(:\n")
     found = only(tmp_path)
-    assert isinstance(found, Submission)
+    assert isinstance(found, HandedIn)
     assert "a syntax error in line 4" in found.notes[0]
 
 

@@ -18,7 +18,7 @@ from lab_check.calling.worker import SocketStream, Worker
 from lab_check.running.runner import Property
 from lab_check.running.submission import Submission
 from lab_grader.grading.judging.remembered import _START, Remembered, _sum
-from lab_grader.grading.judging.remote import Remote, Talk
+from lab_grader.grading.judging.remote import InWorker, Talk
 from lab_grader.grading.sandbox import process
 
 Code = Callable[..., Any]
@@ -36,7 +36,7 @@ def test_what_the_judge_had_no_memory_for_is_judged_again() -> None:
     ]
 
     def check(talk: Talk) -> Property:
-        Submission(Remote(talk)).loss.block(torch.ones(3))
+        Submission(InWorker(talk)).loss.block(torch.ones(3))
         return found.pop(0)
 
     line = near(lambda x: x)
@@ -51,7 +51,7 @@ def test_an_endless_conversation_is_not_written_down() -> None:
 
     def check(talk: Talk) -> Property:
         talks.append(talk)
-        block = Submission(Remote(talk)).loss.block
+        block = Submission(InWorker(talk)).loss.block
         assert all(block(torch.full((3,), n)).tolist() == [n] * 3 for n in range(200))
         return Property("it holds", False, True)
 
@@ -73,7 +73,7 @@ class Asked:
 
     def __call__(self, talk: Talk) -> Property:
         self.runs += 1
-        function = Submission(Remote(talk)).loss.block
+        function = Submission(InWorker(talk)).loss.block
         once = function(torch.ones(3))
         twice = function(once)
         return Property("it adds up", False, float(twice.sum()) == 12.0, f"it is {twice.tolist()}")
@@ -127,7 +127,7 @@ def test_a_test_that_asks_something_else_than_before_starts_anew(asked: Asked) -
     asked.judge(lambda x: x * 2)
 
     def changed(talk: Talk) -> Property:
-        value = Submission(Remote(talk)).loss.block(torch.zeros(2))
+        value = Submission(InWorker(talk)).loss.block(torch.zeros(2))
         return Property("it keeps zero", False, not value.any(), f"it is {value.tolist()}")
 
     line = near(lambda x: x * 5)

@@ -13,7 +13,7 @@ from small_class import HOSTILE, a_grade, command, run
 
 from lab_grader.grading.gradebook import exports, reports
 from lab_grader.grading.gradebook.book import Gradebook
-from lab_grader.grading.model import Grade, Submission
+from lab_grader.grading.model import Grade, HandedIn
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_text_in_the_heat_map_can_be_read(page: Page, scheme: str) -> None:
 
 def test_the_head_of_the_table_stands_on_every_printed_page(page: Page, tmp_path: Path) -> None:
     book = Gradebook(tmp_path / "large")
-    students = [Submission(f"student-{number:03}", {}) for number in range(120)]
+    students = [HandedIn(f"student-{number:03}", {}) for number in range(120)]
     book.receive(students, [])
     for one in students:
         book.enter(one, [(a_grade(one.student, "6.1", 1.0), "key")])
@@ -193,7 +193,7 @@ def a_class(folder: Path, *grades: Grade) -> Gradebook:
     """Enter grades of students, all of whom handed in something of their own, and write the pages."""
     book = Gradebook(folder / "grades")
     students = dict.fromkeys(grade.student for grade in grades)
-    handed_in = {one: Submission(one, {"masking.py": one.encode()}) for one in students}
+    handed_in = {one: HandedIn(one, {"masking.py": one.encode()}) for one in students}
     book.receive(handed_in.values(), [])
     for grade in grades:
         book.enter(handed_in[grade.student], [(grade, "key")])
@@ -209,10 +209,10 @@ def test_the_class_is_told_what_needs_attention_and_what_to_do(page: Page, tmp_p
     same = {"masking.py": b"same"}
     book.receive(
         [
-            Submission("student-01", same, entry="same"),
-            Submission("student-02", same, entry="same", rostered=False),
-            Submission("student-03", {}, missing=True),
-            Submission("student-04", {}, unreadable="student-04.zip is damaged"),
+            HandedIn("student-01", same, entry="same"),
+            HandedIn("student-02", same, entry="same", rostered=False),
+            HandedIn("student-03", {}, missing=True),
+            HandedIn("student-04", {}, unreadable="student-04.zip is damaged"),
         ],
         [],
     )
@@ -221,7 +221,7 @@ def test_the_class_is_told_what_needs_attention_and_what_to_do(page: Page, tmp_p
             "timeout" if student == "student-01" else "unreadable" if one["unreadable"] else "wrong"
         )
         grade = a_grade(student, "6.1", 0.0, status=status)
-        book.enter(Submission(student, {}), [(grade, "key")])
+        book.enter(HandedIn(student, {}), [(grade, "key")])
     book.trouble("student-02", "8.2", "Traceback")
     reports.write(book.folder, book)
     book.close()
@@ -319,7 +319,7 @@ def test_a_page_that_fails_says_so_and_the_others_are_written(tmp_path: Path) ->
     index = (book.folder / "index.html").read_text(encoding="utf-8")
     assert "1 where the grader itself failed" in index
     # What can be made the next time is no trouble any more.
-    book.enter(Submission("student-02", {}), [(a_grade("student-02", "6.1", 2.0), "key")])
+    book.enter(HandedIn("student-02", {}), [(a_grade("student-02", "6.1", 2.0), "key")])
     reports.write(book.folder, book)
     assert book.troubles() == []
     book.close()
@@ -353,7 +353,7 @@ ODD = {
 @pytest.mark.parametrize("code", ODD.values(), ids=ODD.keys())
 def test_odd_code_and_words_make_a_page_that_can_be_read(tmp_path: Path, code: str) -> None:
     book = Gradebook(tmp_path / "grades")
-    one = Submission("student-01", {"masking.py": code.encode("utf-8", "surrogateescape")})
+    one = HandedIn("student-01", {"masking.py": code.encode("utf-8", "surrogateescape")})
     book.receive([one], [])
     said = {"name": "exception", "message": "\u202e\x00\x1b" + "long " * 100_000}
     book.enter(one, [(a_grade("student-01", "6.1", 0.0, status="error", diagnosis=said), "key")])
@@ -371,7 +371,7 @@ def test_odd_code_and_words_make_a_page_that_can_be_read(tmp_path: Path, code: s
 
 def test_lines_are_counted_as_python_counts_them(tmp_path: Path) -> None:
     book = Gradebook(tmp_path / "grades")
-    one = Submission("student-01", {"masking.py": ODD["feeds"].encode()})
+    one = HandedIn("student-01", {"masking.py": ODD["feeds"].encode()})
     book.receive([one], [])
     where = "ValueError\n  at lab_transformer/masking.py, line 5: return 1"
     book.enter(one, [(a_grade("student-01", "6.1", 0.0, status="error", feedback=where), "key")])
@@ -385,7 +385,7 @@ def test_lines_are_counted_as_python_counts_them(tmp_path: Path) -> None:
 def begun(tmp_path: Path) -> Iterator[Gradebook]:
     """A student who began with week 3, and whose notebook of the week differs."""
     book = Gradebook(tmp_path / "grades")
-    one = Submission("student-01", {})
+    one = HandedIn("student-01", {})
     book.receive([one], [])
     wrong = a_grade("student-01", "3.2", 1.0)
     grades = [
@@ -420,7 +420,7 @@ def test_a_question_comes_with_the_next_step_where_the_mistake_has_no_name(
     tmp_path: Path, status: str, kind: str, said: str
 ) -> None:
     book = Gradebook(tmp_path / "grades")
-    one = Submission("student-01", {})
+    one = HandedIn("student-01", {})
     book.receive([one], [])
     diagnosis = {"name": "inverted", "kind": kind, "message": "It went wrong."}
     book.enter(one, [(a_grade("student-01", "6.1", 0, status=status, diagnosis=diagnosis), "key")])

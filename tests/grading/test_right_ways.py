@@ -22,7 +22,7 @@ from lab_check.exercises import Exercise, catalogue
 from lab_check.running.runner import Bench, check, load_tests
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
-from lab_grader.grading.judging.remote import Remote, Talk
+from lab_grader.grading.judging.remote import InWorker, Talk
 
 pytestmark = pytest.mark.bank
 
@@ -77,7 +77,7 @@ def broken(exercise: Exercise, backend: Callable[[], Backend]) -> list[str]:
 def broken_far(exercise: Exercise, block: Any) -> list[str]:
     line = Near(functools.partial(bank.backend, exercise.id, block))
     try:
-        return broken(exercise, lambda: Remote(Talk(line, time.monotonic() + 60)))
+        return broken(exercise, lambda: InWorker(Talk(line, time.monotonic() + 60)))
     finally:
         line.close()
 

@@ -20,7 +20,7 @@ from small_notebook import CAUSAL, PADDING, RIGHT, STUBS, package, prepared, wri
 
 from lab_check.exercises import catalogue
 from lab_grader import bank
-from lab_grader.grading.model import Grade, Limits, Submission
+from lab_grader.grading.model import Grade, HandedIn, Limits
 from lab_grader.grading.notebooks import week_notebook
 from lab_grader.grading.notebooks.compare import Printed
 from lab_grader.grading.run import grade
@@ -55,7 +55,7 @@ def graded(
 ) -> Grade:
     """Grade the notebook of a student who has so many points, of two each, for the exercises."""
     exercises = [a_grade("student-01", "6.1", first), a_grade("student-01", "6.2", second)]
-    return week_notebook.grade(Submission("student-01", files), small, exercises, host)
+    return week_notebook.grade(HandedIn("student-01", files), small, exercises, host)
 
 
 def test_what_agrees_earns_all_points(host: Host, small: week_notebook.Notebook) -> None:
@@ -130,7 +130,7 @@ def test_nothing_is_run_where_no_exercise_has_points(
     host: Host, small: week_notebook.Notebook, status: str, own: str
 ) -> None:
     exercises = [a_grade("student-01", "6.1", 0, status=own)]
-    found = week_notebook.grade(Submission("student-01", RIGHT), small, exercises, host)
+    found = week_notebook.grade(HandedIn("student-01", RIGHT), small, exercises, host)
     assert (found.status, found.points, found.seconds) == (status, 0.0, 0.0)
 
 

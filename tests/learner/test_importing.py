@@ -3,7 +3,7 @@
 from learner import Learner, enter, in_fork
 
 from lab_check import importing
-from lab_check.running.children import Lost
+from lab_check.running.children import LostJob
 
 
 def test_what_a_broken_module_is_imported_by_has_the_same_trouble_and_others_have_none(
@@ -43,5 +43,5 @@ def test_where_there_is_no_fork_a_new_python_tries_them(learner: Learner) -> Non
         "",
         "",
         "ZeroDivisionError: division by zero\n  at lab_transformer/loss.py, line 1: 1 / 0",
-        Lost("crash", "the code ended Python (exit code 5)"),
+        LostJob("crash", "the code ended Python (exit code 5)"),
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterable
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from lab_check.errors import UserError
+from lab_check.files import write_whole
 from lab_grader.grading.gradebook.sheet import to_csv
 from lab_grader.grading.intake.collect import folded
 from lab_grader.grading.intake.entry import stubs
-from lab_grader.grading.model import Grade, Refused, Submission, order
+from lab_grader.grading.model import Grade, HandedIn, Refused, order
 
 FILE = "gradebook.sqlite"
 _TABLES = """
@@ -73,7 +73,7 @@ class Gradebook:
         self.remember("seed", str(seed))
         return seed
 
-    def receive(self, submissions: Iterable[Submission], refusals: Iterable[Refused]) -> None:
+    def receive(self, submissions: Iterable[HandedIn], refusals: Iterable[Refused]) -> None:
         """Note who handed in what; grades of students who are gone go too."""
         untouched = stubs()
         with self._base:
@@ -110,7 +110,7 @@ class Gradebook:
                 "delete from grades where student not in (select student from submissions)"
             )
 
-    def is_graded(self, submission: Submission, exercise: str, key: str) -> bool:
+    def is_graded(self, submission: HandedIn, exercise: str, key: str) -> bool:
         """Tell whether this very submission has been graded under these very conditions."""
         row = self._base.execute(
             "select 1 from grades where student = ? and exercise = ? and key = ?",
@@ -118,7 +118,7 @@ class Gradebook:
         ).fetchone()
         return row is not None
 
-    def enter(self, submission: Submission, grades: Iterable[tuple[Grade, str]]) -> None:
+    def enter(self, submission: HandedIn, grades: Iterable[tuple[Grade, str]]) -> None:
         """Write the grades of one submission, each with its conditions, all of them or none."""
         lines = [
             (grade.student, grade.exercise, graded_key(submission, key), _line(grade.to_json()))
@@ -182,7 +182,7 @@ class Gradebook:
             text = "".join(
                 f"{student}: {place}\n{trace.rstrip()}\n\n" for student, place, trace in found
             )
-            replace(self.folder / ERRORS, text)
+            write_report(self.folder / ERRORS, text)
         else:
             (self.folder / ERRORS).unlink(missing_ok=True)
         return len(found)
@@ -198,8 +198,8 @@ class Gradebook:
     def write_files(self) -> None:
         """Write `results.jsonl` and `gradebook.csv` from what is known."""
         grades = self.grades()
-        replace(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
-        replace(self.folder / "gradebook.csv", to_csv(table(grades)))
+        write_report(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
+        write_report(self.folder / "gradebook.csv", to_csv(table(grades)))
 
 
 def attention(book: Gradebook) -> list[dict[str, str]]:
@@ -247,7 +247,7 @@ def attention(book: Gradebook) -> list[dict[str, str]]:
     ]
 
 
-def graded_key(submission: Submission, key: str) -> str:
+def graded_key(submission: HandedIn, key: str) -> str:
     """Sum up a submission and the conditions under which it was graded."""
     return hashlib.sha256(f"{submission.digest} {key}".encode()).hexdigest()
 
@@ -269,14 +269,11 @@ def table(grades: list[dict[str, Any]]) -> list[list[Any]]:
     return rows
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+def write_report(path: Path, text: str) -> None:
+    """Write a file of the grades' folder."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Half a character, which no file can hold, is written as its number.
-        fresh.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        fresh.replace(path)
+        write_whole(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror}") from None

@@ -22,7 +22,7 @@ from lab_check.errors import UserError
 from lab_check.exercises import catalogue, read_more, select
 from lab_check.paths import REQUIREMENTS
 from lab_grader import wheel
-from lab_grader.grading.gradebook.book import FILE, Gradebook, replace, table
+from lab_grader.grading.gradebook.book import FILE, Gradebook, table, write_report
 from lab_grader.grading.gradebook.reports import NOT_TRIED, file_name, link, readable
 from lab_grader.grading.gradebook.sheet import to_csv
 from lab_grader.grading.intake.collect import canvas_id
@@ -46,7 +46,7 @@ def export(grades: Path, to: str, out: Path | None) -> int:
             written, failed = _write_each(book, to, out or grades / "export" / to)
         else:
             written = out or grades / "export" / f"{to}.csv"
-            replace(written, to_csv(_PER_CLASS[to](book)))
+            write_report(written, to_csv(_PER_CLASS[to](book)))
     finally:
         book.close()
     print(f"Wrote {written}.")
@@ -77,7 +77,7 @@ def _write_each(book: Gradebook, to: str, out: Path) -> tuple[Path, list[tuple[s
         except Exception as error:
             failed.append((student, repr(error)))
             continue
-        replace(out if single else out / f"{file_name(student)}.json", text + "\n")
+        write_report(out if single else out / f"{file_name(student)}.json", text + "\n")
     return out, failed
 
 
@@ -228,7 +228,7 @@ def autograder(out: Path, what: list[str], isolation: str) -> int:
             archive.write(built, built.name)
         archive.write(REQUIREMENTS, REQUIREMENTS.name)
     for name in ("classroom.yml", "grading.yml"):
-        replace(out / name, _filled(name, facts))
+        write_report(out / name, _filled(name, facts))
     print(f"Upload {out / 'gradescope.zip'} to Gradescope as the assignment's autograder.")
     print(f"Put {out / 'grading.yml'} into .github/workflows of the course's private repository, and")
     print(f"{out / 'classroom.yml'} into that of the students' repositories: nothing in it is secret.")

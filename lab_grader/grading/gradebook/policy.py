@@ -18,10 +18,9 @@ from typing import Any
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.intake.clean import clean, clean_name
-from lab_grader.grading.model import Grade, Limits
+from lab_grader.grading.model import LEVELS, Grade, Limits
 
 _MOST = 1e9
-LEVELS = ("process", "reduced", "full")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from lab_check import card, source
 from lab_check.calling.failures import Picture
 from lab_check.exercises import catalogue, read_more, topics
-from lab_grader.grading.gradebook.book import Gradebook, attention, replace
+from lab_grader.grading.gradebook.book import Gradebook, attention, write_report
 from lab_grader.grading.model import is_notebook, order, title
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -116,8 +116,8 @@ def write(out: Path, book: Gradebook) -> None:
 
         html, text = _contained(book, student, FEEDBACK, of_student)
         name = out / "feedback" / file_name(student)
-        replace(name.with_name(name.name + ".html"), html)
-        replace(name.with_name(name.name + ".md"), text)
+        write_report(name.with_name(name.name + ".html"), html)
+        write_report(name.with_name(name.name + ".md"), text)
 
     def of_class() -> tuple[str, str]:
         facts = _class_facts(by_student, address) | {"attention": _attention(book)}
@@ -137,11 +137,11 @@ def write(out: Path, book: Gradebook) -> None:
         )
 
     index, exercises = _contained(book, "", CLASS, of_class)
-    replace(out / "index.html", index)
+    write_report(out / "index.html", index)
     if address:
         (out / "exercises.html").unlink(missing_ok=True)
     else:
-        replace(out / "exercises.html", exercises)
+        write_report(out / "exercises.html", exercises)
 
 
 def _contained(

@@ -20,7 +20,7 @@ from lab_grader.grading.intake import entry
 from lab_grader.grading.intake.clean import clean, clean_all, clean_name
 from lab_grader.grading.intake.entry import ARCHIVES, Unreadable
 from lab_grader.grading.intake.reader import Reader, Trouble
-from lab_grader.grading.model import Refused, Submission
+from lab_grader.grading.model import HandedIn, Refused
 
 # Canvas: namepart_[LATE_]userid_submissionid_file-attempt.ext
 _CANVAS = re.compile(
@@ -53,7 +53,7 @@ class Named(NamedTuple):
 
 def read_submissions(
     folder: Path, attempts: int | None = None, grades: Path | None = None
-) -> list[Submission | Refused]:
+) -> list[HandedIn | Refused]:
     """Read everything in a folder, or in an archive of a whole class as Canvas and Moodle give it out.
 
     Of the attempts that a student has, the newest counts. Grades that lie in the same folder are no
@@ -71,18 +71,16 @@ def read_submissions(
             raise UserError(f"{folder} cannot be read: {error.strerror}") from None
 
 
-def everybody(
-    received: Sequence[Submission | Refused], roster: Sequence[str] | None
-) -> list[Submission]:
+def everybody(received: Sequence[HandedIn | Refused], roster: Sequence[str] | None) -> list[HandedIn]:
     """Make a submission of everybody: also of whom nothing could be read, or who handed in nothing."""
-    there = {one.student: one for one in received if isinstance(one, Submission)}
+    there = {one.student: one for one in received if isinstance(one, HandedIn)}
     refusals: dict[str, list[Refused]] = {}
     for one in received:
         if isinstance(one, Refused):
             refusals.setdefault(one.student, []).append(one)
     for student, own in refusals.items():
         said = clean_all(f"{one.source} could not be understood: {one.reason}" for one in own)
-        known = there.get(student) or Submission(
+        known = there.get(student) or HandedIn(
             student, {}, own[-1].source, unreadable=clean("; ".join(said)), user=own[-1].user
         )
         there[student] = dataclasses.replace(known, notes=(*known.notes, *said))
@@ -94,13 +92,13 @@ def everybody(
         for name in roster:
             if folded(name) not in names:
                 names.add(folded(name))
-                there[name] = Submission(
+                there[name] = HandedIn(
                     name, entry.stubs(), notes=("nothing was handed in",), missing=True, rostered=True
                 )
     return [one for _, one in sorted(there.items())]
 
 
-def _words(one: Submission) -> set[str]:
+def _words(one: HandedIn) -> set[str]:
     return {folded(word) for word in called(one.student, one.user)}
 
 
@@ -177,8 +175,8 @@ def _is_class(folder: Path) -> bool:
 
 def _read_class(
     folder: Path, attempts: int | None, grades: Path | None, reader: Reader
-) -> list[Submission | Refused]:
-    found: dict[str, list[tuple[int, float, Submission]]] = {}
+) -> list[HandedIn | Refused]:
+    found: dict[str, list[tuple[int, float, HandedIn]]] = {}
     refusals: list[Refused] = []
     own = grades.stat() if grades is not None and grades.exists() else None
     class_ = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -227,7 +225,7 @@ def _is_same(name: str, folder: int, other: os.stat_result) -> bool:
     return False
 
 
-def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[float, Submission]:
+def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[float, HandedIn]:
     opened, found = entry.open_plain(name, folder)
     try:
         files, notes, sum_ = reader.read(name, opened)
@@ -239,12 +237,12 @@ def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[f
         when = ""
         notes.append("the time of the file is none, and it is not taken as late")
     package = entry.stubs() | files
-    return found.st_mtime, Submission(
+    return found.st_mtime, HandedIn(
         named.student, package, clean_name(name), when, clean_all(notes), named.user, sum_
     )
 
 
-def _choose(tries: list[tuple[int, float, Submission]], attempts: int | None) -> Submission:
+def _choose(tries: list[tuple[int, float, HandedIn]], attempts: int | None) -> HandedIn:
     """Choose the newest of a student's attempts that the course allows; say what is left out."""
     # Attempts that are here are counted: the number in a name from Canvas also counts other work.
     tries.sort(key=lambda one: one[:2])

@@ -32,7 +32,7 @@ from lab_grader.grading.intake import entry
 from lab_grader.grading.intake.entry import Unreadable
 
 SECONDS, MEMORY = 2, 512 << 20  # of the processor, and beyond what Python itself has
-PATIENCE = 60.0  # where it waits for something other than the processor
+WAIT_SECONDS = 60.0  # where it waits for something other than the processor
 # Of the archive of a class: one file, all together, and times as much patience.
 CLASS_FILE, CLASS, CLASS_TIMES = 64 << 20, 4 << 30, 100
 _HEADER = 4 << 20
@@ -65,13 +65,13 @@ class Reader:
 
         Raises `Unreadable` or `Trouble`.
         """
-        answer = self._ask({"job": "read", "name": name}, opened, PATIENCE)
+        answer = self._ask({"job": "read", "name": name}, opened, WAIT_SECONDS)
         return answer["files"], answer["notes"], answer["sum"]
 
     def unpack(self, name: str, opened: int, into: Path) -> list[tuple[str, str]]:
         """Unpack the archive of a class; give the members that were left out, and why."""
         job = {"job": "unpack", "name": name, "into": str(into)}
-        answer = self._ask(job, opened, 20 * PATIENCE)
+        answer = self._ask(job, opened, 20 * WAIT_SECONDS)
         return [(member, reason) for member, reason in answer["left_out"]]
 
     def _ask(self, job: dict[str, str], opened: int, patience: float) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from lab_check.source import LONGEST, is_untouched
 from lab_grader import bank
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remembered import Remembered
-from lab_grader.grading.judging.remote import Line, Remote, Talk, WorkerLost, printable
-from lab_grader.grading.model import Grade, Limits, Submission, unexpected
+from lab_grader.grading.judging.remote import InWorker, Line, Talk, WorkerLost, printable
+from lab_grader.grading.model import Grade, HandedIn, Limits, unexpected
 from lab_grader.record import known_for
 
 # A symptom that speaks of the worker, and the status it gives an exercise.
@@ -32,7 +32,7 @@ _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exce
 # everywhere, and an answer takes milliseconds. After so many that hung or crashed, each of which costs
 # a worker, the rest is not tried.
 _LOST = ("timeout", "crashed", "memory")
-_PATIENCE, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 1.0), 4
+_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 1.0), 4
 # How long properties took in this process at most.
 _pace: dict[Test, float] = {}
 _START = 60.0  # to start a worker on a busy machine
@@ -42,7 +42,7 @@ _LONGEST = 20_000  # characters of feedback
 
 
 def grade(
-    submission: Submission,
+    submission: HandedIn,
     exercises: list[Exercise],
     line: Line,
     isolation: str,
@@ -77,7 +77,7 @@ def grade(
             if spent >= _SUBMISSION * own.seconds:
                 yield _given_up(test, "not tried: this submission has taken too long")
                 continue
-            property = check_on(seed, test, lost.count("timeout") >= _PATIENCE)
+            property = check_on(seed, test, lost.count("timeout") >= _HANGS)
             lost += [property.symptom] if property.symptom in _LOST else []
             yield property
 
@@ -141,7 +141,7 @@ def _remembered(exercise: str, test: str, seed: int) -> Remembered:
 
 
 def _check(test: Test, seed: int, tapes: dict[str, list[Any]], talk: Talk) -> Property:
-    return check(test, Bench(functools.partial(Remote, talk), seed=seed, replay=tapes))
+    return check(test, Bench(functools.partial(InWorker, talk), seed=seed, replay=tapes))
 
 
 # Symptoms whose messages quote hidden numbers.
@@ -168,7 +168,7 @@ def _without_numbers(result: Result) -> Result:
     return dataclasses.replace(result, properties=properties, diagnosis=said)
 
 
-def _is_untouched(submission: Submission, exercise: Exercise) -> bool:
+def _is_untouched(submission: HandedIn, exercise: Exercise) -> bool:
     text = submission.files.get(f"{exercise.module}.py")
     if text is None:
         return True
@@ -206,7 +206,7 @@ def _text(result: Result, example: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
-def _grade(submission: Submission, result: Result, example: Property | None, isolation: str) -> Grade:
+def _grade(submission: HandedIn, result: Result, example: Property | None, isolation: str) -> Grade:
     result = _without_numbers(result)
     exercise = result.exercise
     broken = result.broken

@@ -94,7 +94,7 @@ class Talk:
         self._line.drop()
 
 
-class Lost(failures.Failure):
+class LostCall(failures.Failure):
     """A call that the worker did not survive, or did not finish in time."""
 
     def __init__(self, lost: WorkerLost) -> None:
@@ -102,7 +102,7 @@ class Lost(failures.Failure):
         self.symptom = lost.status
 
 
-class Remote:
+class InWorker:
     """Runs the code in a worker."""
 
     def __init__(self, talk: Talk) -> None:
@@ -138,14 +138,14 @@ class Remote:
             return _reply(answer, args, kwargs, gradients)
         except WorkerLost as lost:
             self._talk.drop()
-            raise Lost(lost) from None
+            raise LostCall(lost) from None
         except (failures.Failure, UserError):
             raise
         except Exception as error:  # whatever a stranger's bytes do, they do it to the stranger
             self._talk.drop()
             reason = printable(str(error) or type(error).__name__)[:200]
             said = f"the answer could not be read: {reason}"
-            raise Lost(WorkerLost("crashed", said)) from None
+            raise LostCall(WorkerLost("crashed", said)) from None
 
     def _describe(self, value: Any, leaves: list[Tensor]) -> Any:
         def special(item: Any) -> messages.Part | None:
@@ -224,7 +224,7 @@ def _reply(
         if name == "NotStarted" and message in catalogue():
             raise failures.NotStarted(message)
         if kind == "MemoryError" or "can't allocate memory" in message:
-            raise Lost(WorkerLost("memory", message))
+            raise LostCall(WorkerLost("memory", message))
         if name == "Raised":
             raise failures.Raised(message, kind)
         raise _KNOWN.get(name, failures.Failure)(message)

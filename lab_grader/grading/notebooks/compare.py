@@ -71,7 +71,7 @@ def _near(ours: str, theirs: str) -> bool:
     return same_form and abs(float(ours) - float(theirs)) <= 1.01 * unit
 
 
-class Lost(Exception):
+class KernelLost(Exception):
     """The kernel cannot go on; says why."""
 
 
@@ -84,7 +84,7 @@ class Client(RunningKernel):  # type: ignore[misc]
         facts = json.loads(os.environ[NOTEBOOK_FACTS])
         self._end: int = facts["end"]
         self._read = 0
-        self._lost: Lost | None = None
+        self._lost: KernelLost | None = None
         context: zmq.Context[Any] = zmq.Context.instance()
         context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
         ports = {f"{name}_port": number for number, name in enumerate(CHANNELS, 1)}
@@ -120,8 +120,8 @@ class Client(RunningKernel):  # type: ignore[misc]
             raise self._lose("flood")
         return message
 
-    def _lose(self, why: str) -> Lost:
-        self._lost = self._lost or Lost(why)
+    def _lose(self, why: str) -> KernelLost:
+        self._lost = self._lost or KernelLost(why)
         return self._lost
 
     def is_alive(self) -> bool:
@@ -166,7 +166,7 @@ def pytest_runtest_makereport(item: Any, call: pytest.CallInfo[None]) -> None:
         return
     error = None if call.excinfo is None else call.excinfo.value
     facts = {"cell": item.cell_num, "passed": error is None, "said": "", "lost": ""}
-    if isinstance(error, Lost):
+    if isinstance(error, KernelLost):
         facts["lost"] = str(error)
     elif error is not None:
         facts["said"] = _difference(item)

@@ -33,8 +33,8 @@ from lab_grader.grading.model import (
     NOTEBOOK_CELLS,
     NOTEBOOK_FACTS,
     Grade,
+    HandedIn,
     Limits,
-    Submission,
     explained,
     notebook_id,
     refused_as,
@@ -42,12 +42,12 @@ from lab_grader.grading.model import (
 from lab_grader.grading.sandbox.process import ROOT, Host
 
 _OUR_MAGICS = ("%load_ext lab_check", "%load_ext lab_grader", "%hint", "%progress", MAGIC)
-_PATIENCE = 60.0  # for starting on a busy machine
+_START_SECONDS = 60.0  # for starting on a busy machine
 _LABEL = 60
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparedCell:
     """A cell whose output is compared: its place among the code cells, and the exercise above it."""
 
     number: int
@@ -66,7 +66,7 @@ class Notebook:
 
     week: int
     text: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ComparedCell, ...]
     points: float
     limits: Limits
 
@@ -95,7 +95,7 @@ def prepare(path: Path, week: int, points: float, limits: Limits) -> Notebook:
         if any(line.startswith(_OUR_MAGICS) for line in code.splitlines()):
             cell["metadata"]["tags"] = ["nbval-skip"]
         elif exercise and cell["outputs"] and options.get("check", True) and not options.get("skip"):
-            cells.append(Cell(number, exercise, _first_line(code)))
+            cells.append(ComparedCell(number, exercise, _first_line(code)))
             continue
         cell["outputs"] = []
     stored["cells"] = code_cells
@@ -113,7 +113,7 @@ def _first_line(code: str) -> str:
     return first if len(first) <= _LABEL else f"{first[:_LABEL]} …"
 
 
-def grade(submission: Submission, notebook: Notebook, grades: list[Grade], host: Host) -> Grade:
+def grade(submission: HandedIn, notebook: Notebook, grades: list[Grade], host: Host) -> Grade:
     """Run a notebook against a submission whose exercises of the week have these grades."""
     own = [grade for grade in grades if grade.week == notebook.week]
     shares = {grade.exercise: grade.points / grade.max_points for grade in own if grade.max_points}
@@ -166,7 +166,7 @@ def _marked(
 
 
 def _entry(
-    submission: Submission,
+    submission: HandedIn,
     notebook: Notebook,
     isolation: str,
     status: str,
@@ -184,14 +184,12 @@ def _entry(
     )  # fmt: skip
 
 
-def refused(submission: Submission, notebook: Notebook, reason: str, isolation: str) -> Grade:
+def refused(submission: HandedIn, notebook: Notebook, reason: str, isolation: str) -> Grade:
     """Grade a notebook that could not be tried at all."""
     return _entry(submission, notebook, isolation, refused_as(submission), reason)
 
 
-def unexpected(
-    submission: Submission, notebook: Notebook, error: BaseException, isolation: str
-) -> Grade:
+def unexpected(submission: HandedIn, notebook: Notebook, error: BaseException, isolation: str) -> Grade:
     """Grade a notebook on which grading itself failed."""
     reason, extra = explained(error)
     grade = _entry(submission, notebook, isolation, "unexpected", reason)
@@ -209,7 +207,7 @@ def _run(
         line = host.line(files, notebook.limits, listeners)
         try:
             key = secrets.token_hex(16)
-            stream = line.open(time.monotonic() + _PATIENCE)
+            stream = line.open(time.monotonic() + _START_SECONDS)
             messages.send(stream, messages.Key(key))
             for listener in listeners:
                 listener.close()  # only the kernel takes calls: where it is gone, nobody does
@@ -234,7 +232,7 @@ def _validate(folder: Path, line: Line, key: str, seconds: float) -> str:
     """Let nbval talk to the kernel, in a process of its own; say what went wrong with that."""
     facts = {
         "address": str(folder / "kernel"), "key": key, "end": line.fileno(), "seconds": seconds,
-        "patience": _PATIENCE,
+        "patience": _START_SECONDS,
     }  # fmt: skip
     words = ["--nbval", "-p", "nbval.plugin", "-p", "lab_grader.grading.notebooks.compare", "-q"]
     words += ["-p", "no:cacheprovider", "--noconftest", "-c", "/dev/null", "--rootdir", "."]
@@ -249,7 +247,7 @@ def _validate(folder: Path, line: Line, key: str, seconds: float) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *words], cwd=folder, env=environment,
             pass_fds=[line.fileno()], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=seconds + 2 * _PATIENCE, check=False,
+            errors="replace", timeout=seconds + 2 * _START_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "timeout"

@@ -27,7 +27,7 @@ from lab_check.errors import UserError
 from lab_check.paths import CHECK
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remote import WorkerLost
-from lab_grader.grading.model import Limits, rounding
+from lab_grader.grading.model import LEVELS, Limits, rounding
 from lab_grader.grading.sandbox.process import (
     HUNG_UP,
     ROOT,
@@ -38,13 +38,12 @@ from lab_grader.grading.sandbox.process import (
     send_files,
 )
 
-LEVELS = ("full", "reduced", "process")
 # All that a worker needs of ours, and all that it gets to see.
 _NEEDED = [f"{CHECK.name}/__init__.py", f"{CHECK.name}/{Path(calling.__path__[0]).name}"]
 _LIBRARIES = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
 _DEVICES = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"]
 _CODE = "/lab"
-_PATIENCE = 120.0  # importing torch on a busy machine
+_IMPORT_SECONDS = 120.0  # importing torch on a busy machine
 
 
 def open_host(level: str) -> Host:
@@ -66,7 +65,7 @@ class Sandbox:
         # Take every step once: what cannot be had is said now, not in the middle of a class.
         try:
             line = self.line({}, Limits())
-            line.open(time.monotonic() + _PATIENCE)
+            line.open(time.monotonic() + _IMPORT_SECONDS)
             line.close()
         except BaseException:
             self.close()
@@ -125,7 +124,7 @@ class Sandbox:
         )
 
     def _stream(self) -> DeadlineStream:
-        return DeadlineStream(self._control, time.monotonic() + _PATIENCE, lambda: HUNG_UP)
+        return DeadlineStream(self._control, time.monotonic() + _IMPORT_SECONDS, lambda: HUNG_UP)
 
     @budget.undisturbed()
     def spawn(self, memory: int, listeners: Sequence[socket.socket]) -> tuple[socket.socket, int]:

@@ -25,7 +25,7 @@ from lab_grader.grading.judging.remote import Line, WorkerLost
 from lab_grader.grading.model import Limits, rounding
 
 ROOT = HOME.resolve()
-_PATIENCE = 60.0  # importing torch on a busy machine
+_IMPORT_SECONDS = 60.0  # importing torch on a busy machine
 
 
 class Host(Protocol):
@@ -164,7 +164,7 @@ class ProcessLine:
                 start_new_session=True,
             )
             theirs.close()
-            start = DeadlineStream(self._socket, time.monotonic() + _PATIENCE, self.fate)
+            start = DeadlineStream(self._socket, time.monotonic() + _IMPORT_SECONDS, self.fate)
             send_files(start, self._files)
             messages.receive(start, messages.Ready)  # importing torch is not the learner's time
         assert self._socket is not None
