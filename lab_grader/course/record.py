@@ -8,7 +8,10 @@ import fcntl
 import hashlib
 import multiprocessing
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,14 +130,32 @@ def processes() -> concurrent.futures.ProcessPoolExecutor:
     bank = Path(__file__).parent / "bank"
     weeks = [f"{__package__}.bank.{path.stem}" for path in sorted(bank.glob("week*.py"))]
     context.set_forkserver_preload(weeks)
-    return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _one_thread)
+    return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _begin)
 
 
-def _one_thread() -> None:
-    """Keep a process of a pool from competing with the others."""
+def _begin() -> None:
+    """Keep a process of a pool from competing with the others, and from outliving the command."""
     import torch
 
     torch.set_num_threads(1)
+    end_with_parent()
+
+
+def end_with_parent(grace: float = 0.0) -> None:
+    """Let no process of a pool outlive a command that was killed: the pool itself would wait for ever.
+
+    Where a process catches SIGTERM, it has some grace to clean up.
+    """
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(grace)
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _record_by_id(id: str) -> None:

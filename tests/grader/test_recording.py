@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,28 @@ def test_parameters_are_loaded_as_the_module_itself_does(make: type[nn.Module]) 
 def test_what_needs_no_torch_does_not_wait_for_it(module: str) -> None:
     code = f"import sys; sys.modules['torch'] = None; import lab_grader.{module}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+BUSY = """
+import os, time
+from lab_grader.course.record import processes
+
+if __name__ == "__main__":
+    with processes() as pool:
+        pool.submit(os.getpid).result()
+        for _ in range(os.cpu_count()):
+            pool.submit(time.sleep, 50)
+        print("busy", flush=True)
+"""
+
+
+@pytest.mark.bank
+def test_processes_that_record_end_with_the_command(tmp_path: Path) -> None:
+    script = tmp_path / "busy.py"
+    script.write_text(BUSY, encoding="utf-8")
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "busy\n"
+        command.terminate()
+        # They hold the same pipe, which ends when the last of them has ended.
+        command.communicate(timeout=30)
