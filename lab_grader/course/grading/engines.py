@@ -124,9 +124,7 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
         alone = bool(suspects)
         todo = collections.deque([suspects.popleft()]) if alone else waiting
         running: dict[Future[list[Grade]], Task] = {}
-        with concurrent.futures.ProcessPoolExecutor(
-            1 if alone else jobs, context, _begin
-        ) as pool:
+        with concurrent.futures.ProcessPoolExecutor(1 if alone else jobs, context, _begin) as pool:
             try:
                 while running or todo:
                     # No more than is soon begun: whatever was, when a process dies, is suspected.
