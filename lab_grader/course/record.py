@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import fcntl
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -138,6 +139,7 @@ def _begin() -> None:
     import torch
 
     torch.set_num_threads(1)
+    gc.freeze()  # what was imported stays, and need not be looked through again and again
     end_with_parent()
 
 
