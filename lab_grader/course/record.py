@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import fcntl
+import functools
 import gc
 import hashlib
 import multiprocessing
@@ -83,8 +84,9 @@ def known_for(exercise: Exercise, seed: int, folder: Path) -> Known:
         found = kept(str(count), lambda: store(bank.turns(exercise.id, seed, count), right))
         return turns_from(found, right)
 
-    # Pairs take as long as all single turns do, and few classes need them.
-    return Known(right, turns(1), messages, lambda: turns(2))
+    # To run all turns takes long, and many classes never need it.
+    suspects = functools.partial(bank.suspects, exercise.id, seed)
+    return Known(right, [], messages, lambda: turns(1) + turns(2), suspects)
 
 
 def _kept(

@@ -10,9 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from lab_grader.course import bank
+from lab_grader.course.record import known_for
+from lab_grader.diagnosis import Known
 from lab_grader.errors import UserError
+from lab_grader.exercises import catalogue
 from lab_grader.fingerprints import Trace, store, turns_from
-from lab_grader.runner import Bench, load_tests, trace
+from lab_grader.runner import Bench, trace
 from lab_grader.submission import InProcess, Target
 from lab_grader.tape import PUBLISHED_SEED
 
@@ -32,7 +35,21 @@ def test_a_turn_that_a_run_never_asks_for_takes_over_that_run(monkeypatch: pytes
     monkeypatch.setattr(bank.runner, "trace", counted)
     runs = bank._Runs(EXERCISE, PUBLISHED_SEED)
     assert [runs.of(names) for names in some] == wanted
-    assert count < len(runs._done) * len(load_tests()[EXERCISE])
+    assert count < len(runs._done)
+
+
+def test_suspects_lead_to_the_names_that_all_turns_lead_to(tmp_path: Path) -> None:
+    seed = 5
+    right, messages = bank.reference(EXERCISE, seed)
+    turns = bank.turns(EXERCISE, seed, 1) + bank.turns(EXERCISE, seed, 2)
+    complete, quick = Known(right, turns, messages), known_for(catalogue()[EXERCISE], seed, tmp_path)
+    singles, pairs = (
+        [trace for names, trace in turns if len(names) == count][::step]
+        for count, step in ((1, 1), (2, 5))
+    )
+    assert [quick.recognise(trace) for trace in singles] == list(map(complete.recognise, singles))
+    assert not list(tmp_path.glob("*-1")), "all turns were run, and a suspect would have done"
+    assert [quick.recognise(trace) for trace in pairs] == list(map(complete.recognise, pairs))
 
 
 def test_nothing_is_recorded_where_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:
