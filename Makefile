@@ -36,11 +36,13 @@ lint: $(ENV) ## ruff and mypy
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
 
-# One torch thread for each test process: more would only compete for the same cores. There is one process
-# more than cores, because tests wait a good deal: for browsers, sandboxes, deadlines. Files come in their
-# order: the long ones are at the front, so that no core idles at the end.
+# One torch thread for each test process: more would only compete for the same cores (THREADS=2 tries
+# whether all holds with two). There is one process more than cores, because tests wait a good deal: for
+# browsers, sandboxes, deadlines. Files come in their order: the long ones are at the front, so that no
+# core idles at the end.
 PROCESSES = $$($(BIN)/python -c "import os; print(min(8, (os.cpu_count() or 1) + 1))")
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+THREADS = 1
+PYTEST = OMP_NUM_THREADS=$(THREADS) $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 quick: $(ENV) ## lint, and the tests that need no bank, sandbox or browser
 	@$(MAKE) --no-print-directory -j2 lint quick-tests

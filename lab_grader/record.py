@@ -5,10 +5,15 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import fcntl
+import functools
+import gc
 import hashlib
 import multiprocessing
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +86,9 @@ def known_for(exercise: Exercise, seed: int, folder: Path) -> KnownTurns:
         found = kept(str(count), lambda: store(bank.turns(exercise.id, seed, count), right))
         return turns_from(found, right)
 
-    # Pairs take as long as all single turns do, and few classes need them.
-    return KnownTurns(right, turns(1), messages, lambda: turns(2))
+    # To run all turns takes long, and many classes never need it.
+    suspects = functools.partial(bank.suspects, exercise.id, seed)
+    return KnownTurns(right, [], messages, lambda: turns(1) + turns(2), suspects)
 
 
 def _kept(
@@ -128,14 +134,33 @@ def processes() -> concurrent.futures.ProcessPoolExecutor:
     context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
     weeks = [f"{__package__}.bank.{path.stem}" for path in sorted(_BANK.glob("week*.py"))]
     context.set_forkserver_preload(weeks)
-    return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _one_thread)
+    return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _begin)
 
 
-def _one_thread() -> None:
-    """Keep a process of a pool from competing with the others."""
+def _begin() -> None:
+    """Keep a process of a pool from competing with the others, and from outliving the command."""
     import torch
 
     torch.set_num_threads(1)
+    gc.freeze()  # what was imported stays, and need not be looked through again and again
+    end_with_parent()
+
+
+def end_with_parent(grace: float = 0.0) -> None:
+    """Let no process of a pool outlive a command that was killed: the pool itself would wait for ever.
+
+    Where a process catches SIGTERM, it has some grace to clean up.
+    """
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(grace)
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _record_by_id(id: str) -> None:

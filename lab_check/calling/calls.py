@@ -115,13 +115,13 @@ class InProcess:
         match value:
             case Made():
                 return self._made[value.number]
-            case Tensor() if value.grad_fn is not None:
+            case Tensor() if value.requires_grad:
                 return value
             case Tensor():
                 # Strides are kept: a block must cope with what a transpose leaves behind.
                 twin = value.detach().clone(memory_format=torch.preserve_format)
-                wants = value.requires_grad or (gradients and value.is_floating_point())
-                return value if value.requires_grad else twin.requires_grad_(wants)
+                wants = gradients and value.is_floating_point()
+                return twin.requires_grad_() if wants else twin
             case torch.Generator():
                 return value.clone_state()
             case list() | tuple() | set():

@@ -147,6 +147,12 @@ def recordings(exercise: str) -> dict[str, list[Any]] | None:
     return tapes.load(path) if path.exists() else None
 
 
+@functools.cache
+def _own_seed(seed: int, test: str) -> int:
+    """Give a test's own seed: a worker gets to know it, and must not find the seed by it."""
+    return int.from_bytes(hmac.digest(str(seed).encode(), test.encode(), "sha256")[:8], "big")
+
+
 @dataclass
 class Bench:
     """Where tests run: whose code, which seed, which device."""
@@ -170,11 +176,9 @@ class Bench:
         submission._names = draw.names
         if watcher is not None:
             submission._watch = functools.partial(watcher, test.name)
-        # A worker gets to know this number, and must not find the seed by it.
-        state = hmac.digest(str(self.seed).encode(), test.name.encode(), "sha256")
         before = torch.get_rng_state()
         # Parameters that a block draws for itself must not differ from run to run.
-        torch.default_generator.manual_seed(int.from_bytes(state[:8], "big"))
+        torch.default_generator.manual_seed(_own_seed(self.seed, test.name))
         try:
             yield {
                 "submission": submission,

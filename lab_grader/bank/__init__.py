@@ -27,7 +27,7 @@ from lab_check.diagnosing.turns import KnownTurns
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_check.running import runner
-from lab_check.running.runner import Bench, check, load_tests
+from lab_check.running.runner import Bench, Test, check, load_tests
 from lab_check.running.tape import PUBLISHED_SEED
 
 On = Callable[[str], bool]
@@ -511,33 +511,48 @@ class _Runs:
 
     def __init__(self, exercise: str, seed: int) -> None:
         self._space, self._exercise, self._seed = spaces()[exercise], exercise, seed
+        # By turns taken: the block, the set in which its questions are noted, those of its making.
+        self._blocks: dict[tuple[str, ...], tuple[Any, set[str], set[str]]] = {}
         # By turns taken and by test: which turns were asked for, and how it ended.
-        self._done: dict[tuple[str, ...], dict[str, tuple[set[str], tuple[bool, Trace]]]] = {}
+        self._done: dict[tuple[tuple[str, ...], str], tuple[set[str], tuple[bool, Trace]]] = {}
 
     def of(self, names: tuple[str, ...]) -> tuple[bool, Trace]:
         """Run all tests on the block with these wrong turns taken."""
-        asked: set[str] = set()
-        block = self._space.watched(names, asked)
+        return _joined(self.one(names, test) for test in load_tests()[self._exercise])
+
+    def one(self, names: tuple[str, ...], test: Test) -> tuple[bool, Trace]:
+        """Run one test on the block with these wrong turns taken."""
+        return self._run(names, test)[1]
+
+    def _run(self, names: tuple[str, ...], test: Test) -> tuple[set[str], tuple[bool, Trace]]:
+        key = names, test.name
+        if key not in self._done:
+            self._done[key] = self._unchanged(names, test) or self._new(names, test)
+        return self._done[key]
+
+    def _unchanged(
+        self, names: tuple[str, ...], test: Test
+    ) -> tuple[set[str], tuple[bool, Trace]] | None:
+        """Find the run with a turn less, if that never asks for the turn."""
         if names and names[0] in self._space.wrong:
-            return trace(self._exercise, block, self._seed)
-        fewer = [tuple(other for other in names if other != name) for name in names]
-        for one in fewer:
-            if one not in self._done:
-                self.of(one)
-        built = set(asked)
+            return None
+        for name in names:
+            fewer = self._run(tuple(other for other in names if other != name), test)
+            if name not in fewer[0]:
+                return fewer
+        return None
+
+    def _new(self, names: tuple[str, ...], test: Test) -> tuple[set[str], tuple[bool, Trace]]:
+        if names not in self._blocks:
+            asked: set[str] = set()
+            block = self._space.watched(names, asked)
+            self._blocks[names] = block, asked, set(asked)
+        block, asked, built = self._blocks[names]
+        asked.clear()
         tape = tapes(self._exercise, self._seed)
         bench = Bench(lambda: backend(self._exercise, block), seed=self._seed, replay=tape)
-        done = self._done[names] = {}
-        for test in load_tests()[self._exercise]:
-            for name, one in zip(names, fewer, strict=True):
-                if name not in self._done[one][test.name][0]:
-                    done[test.name] = self._done[one][test.name]
-                    break
-            else:
-                asked.clear()
-                found = runner.trace(test, bench)
-                done[test.name] = built | asked, found
-        return _joined(found for _, found in done.values())
+        found = runner.trace(test, bench)
+        return built | asked, found
 
 
 @functools.cache
@@ -569,4 +584,17 @@ def turns(exercise: str, seed: int, count: int) -> Turns:
             passes, theirs = runs.of(names)
             if not passes:  # two wrong turns can cancel out
                 found.append((names, theirs))
+    return found
+
+
+def suspects(exercise: str, seed: int, test: str, same: Callable[[Trace], bool]) -> Turns:
+    """Find the single wrong turns that do the same in one test, and run the other tests on them."""
+    found: Turns = []
+    runs = _runs(exercise, seed)
+    (one,) = (other for other in load_tests()[exercise] if other.name == test)
+    for turn in spaces()[exercise].turns:
+        if same(runs.one((turn.name,), one)[1]):
+            passes, theirs = runs.of((turn.name,))
+            if not passes:
+                found.append(((turn.name,), theirs))
     return found

@@ -8,12 +8,9 @@ import concurrent.futures
 import dataclasses
 import functools
 import multiprocessing
-import os
 import signal
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +22,7 @@ from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging import budget
 from lab_grader.grading.model import Grade, HandedIn, Limits, unexpected
+from lab_grader.record import end_with_parent
 
 if TYPE_CHECKING:
     from lab_grader.grading.notebooks.week_notebook import Notebook
@@ -110,20 +108,10 @@ def _unexpected(task: Task, error: BaseException) -> list[Grade]:
 _GRACE = 3.0  # to clean up when a run ends before its time
 
 
-def _end_with_parent() -> None:
-    """Let no process of a pool outlive a run that was killed: the pool itself would wait for ever."""
-    parent = multiprocessing.parent_process()
+def _begin() -> None:
     # As an exception, so that workers and folders are cleaned up on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(_GRACE)
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+    end_with_parent(_GRACE)
 
 
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
@@ -137,9 +125,7 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
         alone = bool(suspects)
         todo = collections.deque([suspects.popleft()]) if alone else waiting
         running: dict[Future[list[Grade]], Task] = {}
-        with concurrent.futures.ProcessPoolExecutor(
-            1 if alone else jobs, context, _end_with_parent
-        ) as pool:
+        with concurrent.futures.ProcessPoolExecutor(1 if alone else jobs, context, _begin) as pool:
             try:
                 while running or todo:
                     # No more than is soon begun: whatever was, when a process dies, is suspected.

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from torch import Tensor, nn
 
 from lab_check.calling.calls import InProcess, Target
 from lab_check.diagnosing.fingerprints import Trace, store, turns_from
+from lab_check.diagnosing.turns import KnownTurns
 from lab_check.errors import UserError
-from lab_check.running.runner import Bench, load_tests, trace
+from lab_check.exercises import catalogue
+from lab_check.running.runner import Bench, trace
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
+from lab_grader.record import known_for
 
 EXERCISE = "4.1"
 
@@ -31,7 +35,24 @@ def test_a_turn_that_a_run_never_asks_for_takes_over_that_run(monkeypatch: pytes
     monkeypatch.setattr(bank.runner, "trace", counted)
     runs = bank._Runs(EXERCISE, PUBLISHED_SEED)
     assert [runs.of(names) for names in some] == wanted
-    assert count < len(runs._done) * len(load_tests()[EXERCISE])
+    assert count < len(runs._done)
+
+
+def test_suspects_lead_to_the_names_that_all_turns_lead_to(tmp_path: Path) -> None:
+    seed = 5
+    right, messages = bank.reference(EXERCISE, seed)
+    turns = bank.turns(EXERCISE, seed, 1) + bank.turns(EXERCISE, seed, 2)
+    complete, quick = (
+        KnownTurns(right, turns, messages),
+        known_for(catalogue()[EXERCISE], seed, tmp_path),
+    )
+    singles, pairs = (
+        [trace for names, trace in turns if len(names) == count][::step]
+        for count, step in ((1, 1), (2, 5))
+    )
+    assert [quick.recognise(trace) for trace in singles] == list(map(complete.recognise, singles))
+    assert not list(tmp_path.glob("*-1")), "all turns were run, and a suspect would have done"
+    assert [quick.recognise(trace) for trace in pairs] == list(map(complete.recognise, pairs))
 
 
 def test_nothing_is_recorded_where_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +126,28 @@ def test_parameters_are_loaded_as_the_module_itself_does(make: type[nn.Module]) 
 def test_what_needs_no_torch_does_not_wait_for_it(module: str) -> None:
     code = f"import sys; sys.modules['torch'] = None; import lab_grader.{module}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+BUSY = """
+import os, time
+from lab_grader.record import processes
+
+if __name__ == "__main__":
+    with processes() as pool:
+        pool.submit(os.getpid).result()
+        for _ in range(os.cpu_count()):
+            pool.submit(time.sleep, 50)
+        print("busy", flush=True)
+"""
+
+
+@pytest.mark.bank
+def test_processes_that_record_end_with_the_command(tmp_path: Path) -> None:
+    script = tmp_path / "busy.py"
+    script.write_text(BUSY, encoding="utf-8")
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "busy\n"
+        command.terminate()
+        # They hold the same pipe, which ends when the last of them has ended.
+        command.communicate(timeout=30)
