@@ -11,7 +11,7 @@ from lab_check.calling.failures import Numbers, Picture
 from lab_check.exercises import Exercise, book_address, read_more
 
 if TYPE_CHECKING:
-    from lab_check.running.runner import Property, Result
+    from lab_check.running.results import Property, Result
 
 MARKS = {"right": "✓", "wrong": "✗", "not_started": "·", "waiting": "…"}
 Notes = Sequence[tuple[str, str]]  # headings, and what is said under them

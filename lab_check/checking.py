@@ -10,8 +10,10 @@ from lab_check.diagnosing import turns
 from lab_check.diagnosing.turns import KnownTurns
 from lab_check.exercises import Exercise, catalogue
 from lab_check.paths import RECORDINGS
+from lab_check.running.bench import Bench, find_device
 from lab_check.running.children import check_in_children
-from lab_check.running.runner import Bench, Judge, Result, find_device
+from lab_check.running.judging import Judge
+from lab_check.running.results import Result, Status
 from lab_check.workspace import Workspace
 
 
@@ -40,13 +42,13 @@ def check_exercises(
     states = _states(workspace, digest)
     for exercise in exercises:
         if exercise.id not in started:
-            result = Result(exercise, "not_started")
+            result = Result(exercise, Status.NOT_STARTED)
         elif exercise.module in ill:
             result = not_imported(exercise, ill[exercise.module])
         else:
             result = judge.result(exercise)
-            if result.status == "not_started":
-                result.status = "wrong"  # some of it is written, some still raises
+            if result.status is Status.NOT_STARTED:
+                result.status = Status.WRONG  # some of it is written, some still raises
         if exercise.id in started:
             cells.keep_present(workspace, exercise)
         states[exercise.id] = {"status": result.status, "points": result.points}
@@ -56,7 +58,7 @@ def check_exercises(
 
 def not_imported(exercise: Exercise, trouble: str) -> Result:
     """Give the result of an exercise whose file cannot be imported: nothing was checked."""
-    return Result(exercise, "wrong", diagnosis=turns.Diagnosis("import", trouble))
+    return Result(exercise, Status.WRONG, diagnosis=turns.Diagnosis("import", trouble))
 
 
 def _states(workspace: Workspace, digest: str) -> dict[str, Any]:

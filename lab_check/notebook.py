@@ -23,7 +23,7 @@ from lab_check import card, cells, checking, importing, undoing
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, UnknownExerciseError, catalogue, select
 from lab_check.paths import HOME, in_workspace, workspace_around
-from lab_check.running.runner import Result
+from lab_check.running.results import Result
 from lab_check.source import is_untouched
 from lab_check.workspace import Workspace, course_checkout, current
 

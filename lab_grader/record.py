@@ -42,7 +42,8 @@ def record(exercise: Exercise) -> list[bytes]:
     """Run an exercise's tests on the reference, and its wrong turns on the tests."""
     from lab_check.diagnosing import fingerprints
     from lab_check.running import tape
-    from lab_check.running.runner import Bench, check, load_tests
+    from lab_check.running.bench import Bench, check
+    from lab_check.running.tests import load_tests
     from lab_grader import bank
 
     tapes: dict[str, list[Any]] = {}

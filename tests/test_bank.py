@@ -14,8 +14,10 @@ from lab_check import source
 from lab_check.calling.calls import import_block
 from lab_check.exercises import Exercise, catalogue
 from lab_check.paths import package_folder
-from lab_check.running.runner import Bench, Result, check, load_tests
+from lab_check.running.bench import Bench, check
+from lab_check.running.results import Result
 from lab_check.running.tape import PUBLISHED_SEED
+from lab_check.running.tests import load_tests
 from lab_grader import bank
 from lab_grader.prove import prove
 

@@ -30,7 +30,9 @@ import torch
 from lab_check.calling import codec
 from lab_check.calling.failures import Picture, TimeIsUp
 from lab_check.calling.printing import Tail
-from lab_check.running.runner import Bench, Property, Test, check
+from lab_check.running.bench import Bench, check
+from lab_check.running.results import Property
+from lab_check.running.tests import Test
 
 SECONDS = 5.0
 MEMORY = 4 * 2**30

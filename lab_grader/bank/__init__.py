@@ -26,9 +26,9 @@ from lab_check.diagnosing.fingerprints import Trace, Turns
 from lab_check.diagnosing.turns import KnownTurns
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
-from lab_check.running import runner
-from lab_check.running.runner import Bench, Test, check, load_tests
+from lab_check.running.bench import Bench, check, trace_test
 from lab_check.running.tape import PUBLISHED_SEED
+from lab_check.running.tests import Test, load_tests
 
 On = Callable[[str], bool]
 ALONE = "alone"
@@ -490,7 +490,7 @@ def tapes(exercise: str, seed: int) -> dict[str, list[Any]]:
 def trace(exercise: str, block: Any, seed: int = PUBLISHED_SEED) -> tuple[bool, Trace]:
     """Run an exercise's tests on a block: whether all hold, and what its calls did."""
     bench = Bench(lambda: backend(exercise, block), seed=seed, replay=tapes(exercise, seed))
-    return _joined([runner.trace(test, bench) for test in load_tests()[exercise]])
+    return _joined([trace_test(test, bench) for test in load_tests()[exercise]])
 
 
 def _joined(runs: Iterable[tuple[bool, Trace]]) -> tuple[bool, Trace]:
@@ -551,7 +551,7 @@ class _Runs:
         asked.clear()
         tape = tapes(self._exercise, self._seed)
         bench = Bench(lambda: backend(self._exercise, block), seed=self._seed, replay=tape)
-        found = runner.trace(test, bench)
+        found = trace_test(test, bench)
         return built | asked, found
 
 

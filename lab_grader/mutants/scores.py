@@ -26,9 +26,10 @@ from lab_check import source
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, select
 from lab_check.paths import package_folder
+from lab_check.running.bench import Bench
 from lab_check.running.children import check_in_children
-from lab_check.running.runner import Bench, load_tests
 from lab_check.running.tape import PUBLISHED_SEED
+from lab_check.running.tests import load_tests
 from lab_grader import bank, record
 from lab_grader.mutants.operators import changes_of_expression, changes_of_statement
 

@@ -11,9 +11,10 @@ import torch
 
 import lab_check
 import lab_transformer
-from lab_check.running.runner import Bench, Test, find_device
+from lab_check.running.bench import Bench, find_device
 from lab_check.running.submission import Submission
 from lab_check.running.tape import PUBLISHED_SEED, Draw
+from lab_check.running.tests import Test
 
 # Another copy may be installed, or be loaded already: its blocks would be tested in the place of these.
 for package in (lab_transformer, lab_check):

@@ -14,7 +14,7 @@ from lab_check.diagnosing.fingerprints import Trace, store, turns_from
 from lab_check.diagnosing.turns import KnownTurns
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
-from lab_check.running.runner import Bench, trace
+from lab_check.running.bench import Bench, trace_test
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
 from lab_grader.record import known_for
@@ -30,9 +30,9 @@ def test_a_turn_that_a_run_never_asks_for_takes_over_that_run(monkeypatch: pytes
     def counted(test: Any, bench: Bench) -> tuple[bool, Trace]:
         nonlocal count
         count += 1
-        return trace(test, bench)
+        return trace_test(test, bench)
 
-    monkeypatch.setattr(bank.runner, "trace", counted)
+    monkeypatch.setattr(bank, "trace_test", counted)
     runs = bank._Runs(EXERCISE, PUBLISHED_SEED)
     assert [runs.of(names) for names in some] == wanted
     assert count < len(runs._done)
@@ -42,10 +42,8 @@ def test_suspects_lead_to_the_names_that_all_turns_lead_to(tmp_path: Path) -> No
     seed = 5
     right, messages = bank.reference(EXERCISE, seed)
     turns = bank.turns(EXERCISE, seed, 1) + bank.turns(EXERCISE, seed, 2)
-    complete, quick = (
-        KnownTurns(right, turns, messages),
-        known_for(catalogue()[EXERCISE], seed, tmp_path),
-    )
+    complete = KnownTurns(right, turns, messages)
+    quick = known_for(catalogue()[EXERCISE], seed, tmp_path)
     singles, pairs = (
         [trace for names, trace in turns if len(names) == count][::step]
         for count, step in ((1, 1), (2, 5))
@@ -56,7 +54,7 @@ def test_suspects_lead_to_the_names_that_all_turns_lead_to(tmp_path: Path) -> No
 
 
 def test_nothing_is_recorded_where_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bank.runner, "trace", lambda *_: (False, {}))
+    monkeypatch.setattr(bank, "trace_test", lambda *_: (False, {}))
     with pytest.raises(UserError, match=r"the reference of 4\.1 fails"):
         bank.reference(EXERCISE, PUBLISHED_SEED)
 

@@ -15,7 +15,7 @@ from near import Near
 from lab_check.calling import messages
 from lab_check.calling.calls import InProcess
 from lab_check.calling.worker import SocketStream, Worker
-from lab_check.running.runner import Property
+from lab_check.running.results import Property
 from lab_check.running.submission import Submission
 from lab_grader.grading.judging.remembered import _START, Remembered, _sum
 from lab_grader.grading.judging.remote import InWorker, Talk

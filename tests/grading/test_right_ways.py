@@ -19,8 +19,9 @@ from torch import Tensor
 
 from lab_check.calling.calls import Backend, import_block
 from lab_check.exercises import Exercise, catalogue
-from lab_check.running.runner import Bench, check, load_tests
+from lab_check.running.bench import Bench, check
 from lab_check.running.tape import PUBLISHED_SEED
+from lab_check.running.tests import load_tests
 from lab_grader import bank
 from lab_grader.grading.judging.remote import InWorker, Talk
 

@@ -9,7 +9,7 @@ from lab_check import card
 from lab_check.calling.failures import Picture
 from lab_check.diagnosing.turns import Diagnosis
 from lab_check.exercises import read_more
-from lab_check.running.runner import Property, Result
+from lab_check.running.results import Property, Result
 
 
 def broken(sentence: str, message: str, symptom: str = "property", **facts: object) -> Property:

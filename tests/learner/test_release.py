@@ -45,7 +45,7 @@ def statuses(root: Path) -> dict[str, tuple[str, float]]:
     def run() -> int:
         enter(root)
         from lab_check.exercises import catalogue
-        from lab_check.running.runner import Judge
+        from lab_check.running.judging import Judge
 
         judge = Judge()
         results = [judge.result(exercise) for exercise in catalogue().values()]

@@ -14,8 +14,11 @@ from lab_check import card
 from lab_check.calling.failures import TimeIsUp
 from lab_check.diagnosing.turns import Diagnosis, KnownTurns
 from lab_check.exercises import Exercise
-from lab_check.running.runner import Bench, Judge, Property, Result, Test, check, load_tests
+from lab_check.running.bench import Bench, check
+from lab_check.running.judging import Judge
+from lab_check.running.results import Property, Result, Status
 from lab_check.running.tape import PUBLISHED_SEED
+from lab_check.running.tests import Test, load_tests
 from lab_check.source import LONGEST, is_untouched
 from lab_grader import bank
 from lab_grader.grading.judging import budget
@@ -97,7 +100,7 @@ def grade(
     for exercise in exercises:
         try:
             if _is_untouched(submission, exercise):
-                result = Result(exercise, "not_started")
+                result = Result(exercise, Status.NOT_STARTED)
             else:
                 result = judge.result(exercise)
             grades.append(_grade(submission, result, example(result), isolation))
@@ -210,7 +213,7 @@ def _grade(submission: HandedIn, result: Result, example: Property | None, isola
     result = _without_numbers(result)
     exercise = result.exercise
     broken = result.broken
-    status = result.status
+    status: str = result.status.value
     if status == "not_started" and broken:
         status = "wrong"
     if status == "wrong" and len(broken) == len(result.properties):

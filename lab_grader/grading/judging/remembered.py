@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable
 
 from lab_check.diagnosing import fingerprints
-from lab_check.running.runner import Property
+from lab_check.running.results import Property
 from lab_grader.grading.judging.remote import Line, Talk
 
 # What is kept of one test: so many conversations, each of so many messages and bytes at most. A class
