@@ -82,6 +82,8 @@ def grade(
     exercises = select(what)
     graded_notebooks = _notebooks(notebooks, what, exercises, course)
     students = None if roster is None else read_roster(roster)
+    if engine == "local" and not (out / FILE).exists():  # in a new folder all is still to grade
+        engines.prepare_locally()
     received = intake.read_submissions(submissions, course.attempts, out)
     refusals = [one for one in received if isinstance(one, Refused)]
     handed_in = intake.everybody(received, students)
