@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,12 +115,28 @@ def _begin() -> None:
     end_with_parent(_GRACE)
 
 
+# Where there is a fork server, torch is imported once for all processes.
+_SERVED = "forkserver" in multiprocessing.get_all_start_methods()
+
+
+def _context() -> BaseContext:
+    context = multiprocessing.get_context("forkserver" if _SERVED else "spawn")
+    context.set_forkserver_preload(["lab_grader.grading.judging.judge"])
+    return context
+
+
+def prepare_locally() -> None:
+    """Begin to import torch for all processes, while there is something else to do."""
+    if _SERVED:
+        from multiprocessing.forkserver import ensure_running
+
+        _context()
+        ensure_running()
+
+
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
     """Grade on this machine; a process that dies is replaced, and whom it graded is tried alone."""
-    # Where there is a fork server, torch is imported once for all processes.
-    servers = "forkserver" in multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if servers else "spawn")
-    context.set_forkserver_preload(["lab_grader.grading.judging.judge"])
+    context = _context()
     waiting, suspects = collections.deque(tasks), collections.deque[Task]()
     while waiting or suspects:
         alone = bool(suspects)

@@ -86,6 +86,8 @@ def grade(
     exercises = select(what)
     graded_notebooks = _notebooks(notebooks, what, exercises, course)
     students = None if roster is None else read_roster(roster)
+    if engine == "local" and not (out / FILE).exists():  # in a new folder all is still to grade
+        engines.prepare_locally()
     received = collect.read_submissions(submissions, course.attempts, out)
     refusals = [one for one in received if isinstance(one, Refused)]
     handed_in = collect.everybody(received, students)
