@@ -331,11 +331,6 @@ def returns_an_object_that_equals_everything(scores, dim):
 
 
 @ends_as("wrong")
-def returns_what_the_judge_writes_of_a_tensor(scores, dim):
-    return ["tensor", "float32", "shape", "size", "one", "two", "three"]
-
-
-@ends_as("wrong")
 def returns_what_the_judge_writes_of_a_number(scores, dim):
     return [["number", "one"], ["value", "x", [], [], []], ["failure", [], "x", "y"]]
 

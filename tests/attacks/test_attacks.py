@@ -145,6 +145,14 @@ def post_norm(x, sublayer, norm):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
 
 
+def test_an_answer_like_the_judges_own_notes_is_only_wrong(judged: Judged, neighbour: None) -> None:
+    # Of this exercise wrong turns are known that return a tensor of another kind.
+    notes = ["tensor", "bool", "shape", "size", "one", "two", "three"]
+    text = f"def causal_mask(length):\n    return {notes}\n"
+    grade = judged(PACKAGE | {"masking.py": text.encode()}, "6.1")
+    assert (grade.status, grade.points) == ("wrong", 0.0), grade.feedback
+
+
 def test_a_module_of_a_million_things_costs_the_judge_little(judged: Judged, neighbour: None) -> None:
     long = f'def softmax(x):\n    "Exercise 2.2: softmax"\n    {"0;" * (2**19 - 100)}\n'
     kept = source._definitions.cache_info().currsize
