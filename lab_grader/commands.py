@@ -156,9 +156,20 @@ def _grade(args: argparse.Namespace) -> int:
         else [word for word in args.exercises.split(",") if word]
     )
     return grade(
-        args.submissions, args.out, what, args.jobs, args.engine, args.scheduler, args.seed,
-        args.timeout, args.isolation, args.roster, args.course, args.notebooks, args.book,
-    )  # fmt: skip
+        args.submissions,
+        args.out,
+        what,
+        jobs=args.jobs,
+        engine=args.engine,
+        scheduler=args.scheduler,
+        seed=args.seed,
+        timeout=args.timeout,
+        isolation=args.isolation,
+        roster=args.roster,
+        course_file=args.course,
+        notebooks=args.notebooks,
+        book_at=args.book,
+    )
 
 
 def _regrade(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging import budget
-from lab_grader.grading.model import Grade, HandedIn, Limits, unexpected
+from lab_grader.grading.model import Conditions, Grade, HandedIn, unexpected
 from lab_grader.record import end_with_parent
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ class Task:
 
     submission: HandedIn
     exercises: tuple[str, ...]
-    limits: dict[str, Limits]
-    isolation: str
-    seed: int
+    conditions: Conditions
     cache: str | None  # a folder on this machine; None for one of the process's own
     notebooks: tuple[Notebook, ...] = ()
 
@@ -66,7 +64,9 @@ def _own_cache() -> str:
 
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
-    host = _host(task.isolation)  # without one there is nothing to grade, and all will say so
+    host = _host(
+        task.conditions.isolation
+    )  # without one there is nothing to grade, and all will say so
     try:
         with budget.bounded_memory():
             return _graded(task, host)
@@ -79,12 +79,10 @@ def _graded(task: Task, host: Host) -> list[Grade]:
     from lab_grader.grading.notebooks import week_notebook
 
     exercises = [catalogue()[id] for id in task.exercises]
-    line = host.line(task.submission.files, task.limits[task.exercises[0]])
+    line = host.line(task.submission.files, task.conditions.limits[task.exercises[0]])
     cache = Path(task.cache or _own_cache())
     try:
-        grades = judge.grade(
-            task.submission, exercises, line, host.level, task.seed, task.limits, cache
-        )
+        grades = judge.grade(task.submission, exercises, line, task.conditions, cache)
     finally:
         line.close()
     tried = []
@@ -92,14 +90,16 @@ def _graded(task: Task, host: Host) -> list[Grade]:
         try:
             tried.append(week_notebook.grade(task.submission, one, grades, host))
         except Exception as error:
-            tried.append(week_notebook.unexpected(task.submission, one, error, task.isolation))
+            tried.append(
+                week_notebook.unexpected(task.submission, one, error, task.conditions.isolation)
+            )
     return grades + tried
 
 
 def _unexpected(task: Task, error: BaseException) -> list[Grade]:
     from lab_grader.grading.notebooks import week_notebook
 
-    one, level = task.submission, task.isolation
+    one, level = task.submission, task.conditions.isolation
     return [
         *(unexpected(one, catalogue()[id], error, level) for id in task.exercises),
         *(week_notebook.unexpected(one, its, error, level) for its in task.notebooks),

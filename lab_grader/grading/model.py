@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 import traceback
 from dataclasses import asdict, dataclass, field
@@ -86,6 +87,25 @@ class Limits:
 
     seconds: float = 10.0
     memory: int = 2 * 2**30
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How exercises are tried: what code may use, by exercise, how it is kept apart, and the seed."""
+
+    isolation: str
+    seed: int
+    limits: dict[str, Limits]
+
+
+def stable_key(*facts: Any) -> str:
+    """Sum up facts, dataclasses among them: the same facts have the same key in every run."""
+    text = json.dumps(facts, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _plain(fact: Any) -> Any:
+    return asdict(fact) if dataclasses.is_dataclass(fact) and not isinstance(fact, type) else str(fact)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,14 +31,15 @@ from lab_grader.grading.model import (
     LEVELS,
     NOTEBOOK,
     TRACEBACK,
+    Conditions,
     Grade,
     HandedIn,
-    Limits,
     Refused,
     is_notebook,
     notebook_id,
     refused,
     rounding,
+    stable_key,
 )
 from lab_grader.record import digest
 
@@ -54,6 +57,7 @@ def grade(
     submissions: Path,
     out: Path,
     what: list[str],
+    *,
     jobs: int | None = None,
     engine: str = "local",
     scheduler: str | None = None,
@@ -70,6 +74,8 @@ def grade(
         raise UserError(f"--timeout is a number of seconds above zero, not {timeout:g}")
     if jobs is not None and jobs < 1:
         raise UserError(f"--jobs is a number of processes from 1 on, not {jobs}")
+    if engine == "dask" and scheduler is None:
+        raise UserError("--engine dask needs --scheduler ADDRESS, such as tcp://127.0.0.1:8786")
     if scheduler is not None and engine != "dask":
         raise UserError("--scheduler needs --engine dask: without it, this machine does the work")
     if out.exists() and submissions.exists() and out.samefile(submissions):
@@ -107,7 +113,9 @@ def grade(
             if one.trouble:
                 book.trouble(one.student, f"reading {one.source}", one.trouble)
         book.remember("book", address)
-        work = Work(book, exercises, course, level, chosen_seed, timeout, engine, scheduler, jobs)
+        limits = {exercise.id: course.limits_of(exercise.id, timeout) for exercise in exercises}
+        assignment = Assignment(tuple(exercises), course, Conditions(level, chosen_seed, limits))
+        work = Work(book, assignment, scheduler if engine == "dask" else None, jobs)
         work.check(graded_notebooks)
         work.refuse([one for one in handed_in if one.unreadable])
         tasks = work.tasks([one for one in handed_in if not one.unreadable])
@@ -146,35 +154,39 @@ def _notebooks(
     return [prepare(path_of(week), week, worth, limits) for week in whole]
 
 
+@dataclass(frozen=True)
+class Assignment:
+    """What is graded how; equal assignments have equal keys, in every run."""
+
+    exercises: tuple[Exercise, ...]
+    course: Course
+    conditions: Conditions
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Sum up all that a grade depends on beside the submission."""
+        # Where the links of reports lead changes no grade.
+        rules = dataclasses.replace(self.course, book="")
+        return stable_key(rules, self.conditions, digest(list(self.exercises)))
+
+    def notebook_key(self, notebook: Notebook) -> str:
+        """Sum up all that the grade of a notebook depends on."""
+        return stable_key(self.key, notebook)
+
+
 class Work:
-    """What is to be graded under which conditions, and who does it."""
+    """An assignment, who does it, and where the grades go."""
 
     def __init__(
         self,
         book: Gradebook,
-        exercises: list[Exercise],
-        course: Course,
-        level: str,
-        seed: int,
-        timeout: float | None,
-        engine: str,
+        assignment: Assignment,
         scheduler: str | None,
         jobs: int | None,
     ) -> None:
-        if engine == "dask" and scheduler is None:
-            raise UserError("--engine dask needs --scheduler ADDRESS, such as tcp://127.0.0.1:8786")
-        self._book, self._exercises, self._course = book, exercises, course
-        self._level, self._seed = level, seed
-        self._scheduler = scheduler if engine == "dask" else None
+        self._book, self._assignment, self._scheduler = book, assignment, scheduler
         self._jobs = jobs or os.cpu_count() or 1
-        self._limits: dict[str, Limits] = {}
-        for exercise in exercises:
-            own = course.limits_of(exercise.id)
-            self._limits[exercise.id] = Limits(timeout, own.memory) if timeout else own
-        # Where the links of reports lead changes no grade.
-        rules = dataclasses.replace(course, book="")
-        facts = f"{rules} {level} {seed} {self._limits} {digest(exercises)}"
-        self._key = hashlib.sha256(facts.encode()).hexdigest()
+        self._level = assignment.conditions.isolation
         self._notebooks: list[Notebook] = []
 
     def check(self, notebooks: list[Notebook]) -> None:
@@ -190,7 +202,7 @@ class Work:
             if (known := self._book.fact(fact)) is not None:
                 self._notebooks.append(_settled(one, **json.loads(known)))
             else:
-                own = [exercise for exercise in self._exercises if exercise.week == one.week]
+                own = [exercise for exercise in self._assignment.exercises if exercise.week == one.week]
                 patient = dataclasses.replace(one.limits, seconds=_TIMES_AS_LONG * one.limits.seconds)
                 tasks.append(
                     (fact, self._task(course, own, [dataclasses.replace(one, limits=patient)]))
@@ -220,9 +232,7 @@ class Work:
     ) -> engines.Task:
         cache = str(self._book.folder / ".known")
         ids = tuple(exercise.id for exercise in exercises)
-        return engines.Task(
-            submission, ids, self._limits, self._level, self._seed, cache, tuple(notebooks)
-        )
+        return engines.Task(submission, ids, self._assignment.conditions, cache, tuple(notebooks))
 
     def tasks(self, handed_in: list[HandedIn]) -> list[engines.Task]:
         """Make a task of every submission with something that is not graded yet."""
@@ -231,14 +241,14 @@ class Work:
             notebooks = [
                 n
                 for n in self._notebooks
-                if not self._book.is_graded(one, notebook_id(n.week), self._notebook_key(n))
+                if not self._book.is_graded(one, notebook_id(n.week), self._assignment.notebook_key(n))
             ]
             weeks = {notebook.week for notebook in notebooks}
             exercises = [
                 e
-                for e in self._exercises
+                for e in self._assignment.exercises
                 # What a notebook earns depends on the exercises of its week.
-                if e.week in weeks or not self._book.is_graded(one, e.id, self._key)
+                if e.week in weeks or not self._book.is_graded(one, e.id, self._assignment.key)
             ]
             if exercises:
                 tasks.append(self._task(one, exercises, notebooks))
@@ -253,21 +263,18 @@ class Work:
                 one,
                 [
                     *(
-                        (refused(one, e, one.unreadable, self._level), self._key)
-                        for e in self._exercises
+                        (refused(one, e, one.unreadable, self._level), self._assignment.key)
+                        for e in self._assignment.exercises
                     ),
                     *(
                         (
                             week_notebook.refused(one, n, one.unreadable, self._level),
-                            self._notebook_key(n),
+                            self._assignment.notebook_key(n),
                         )
                         for n in self._notebooks
                     ),
                 ],
             )
-
-    def _notebook_key(self, notebook: Notebook) -> str:
-        return f"{self._key} {notebook}"
 
     def _results(self, tasks: list[engines.Task]) -> Iterator[tuple[engines.Task, list[Grade]]]:
         if not tasks:
@@ -285,13 +292,15 @@ class Work:
         with _progress(len(tasks)) as done:
             for task, grades in self._results(tasks):
                 one = task.submission
-                keys = {notebook_id(n.week): self._notebook_key(n) for n in task.notebooks}
+                keys = {notebook_id(n.week): self._assignment.notebook_key(n) for n in task.notebooks}
                 for grade in grades:
                     if TRACEBACK in grade.extra:
                         where = grade.extra.pop(TRACEBACK)
                         self._book.trouble(one.student, grade.exercise, where)
-                settled = [self._course.settle(grade, one.submitted_at) for grade in grades]
-                self._book.enter(one, [(g, keys.get(g.exercise, self._key)) for g in settled])
+                settled = [self._assignment.course.settle(grade, one.submitted_at) for grade in grades]
+                self._book.enter(
+                    one, [(g, keys.get(g.exercise, self._assignment.key)) for g in settled]
+                )
                 done(any(g.status not in ("right", "wrong", "not_started", "waiting") for g in grades))
 
 

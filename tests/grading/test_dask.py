@@ -43,7 +43,7 @@ def test_a_killed_worker_loses_nothing(cluster: LocalCluster, tmp_path: Path) ->
     for number in range(12):
         (tmp_path / f"student-{number:02}.py").write_text(RIGHT + f"# {number}\n")
     tasks = [
-        Task(one, ("6.1",), {"6.1": Limits()}, "process", 7, str(tmp_path / ".known"))
+        Task(one, ("6.1",), Conditions("process", 7, {"6.1": Limits()}), str(tmp_path / ".known"))
         for one in read_submissions(tmp_path)
         if isinstance(one, HandedIn)
     ]

@@ -190,7 +190,7 @@ def graded_anew(small: Path, folder: Path, isolation: str) -> str:
         "from pathlib import Path; from lab_grader.grading import run; "
         "from lab_grader.grading.notebooks import week_notebook; "
         f"week_notebook.path_of = lambda week: Path({str(small)!r}); where = Path({str(folder)!r}); "
-        f"run.grade(where / 'class', where / 'grades', ['6'], 1, seed=7, isolation={isolation!r})"
+        f"run.grade(where / 'class', where / 'grades', ['6'], jobs=1, seed=7, isolation={isolation!r})"
     )
     done = run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from lab_grader import bank
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remembered import Remembered
 from lab_grader.grading.judging.remote import InWorker, Line, Talk, WorkerLost, printable
-from lab_grader.grading.model import Grade, HandedIn, Limits, unexpected
+from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits, unexpected
 from lab_grader.record import known_for
 
 # A symptom that speaks of the worker, and the status it gives an exercise.
@@ -48,12 +48,11 @@ def grade(
     submission: HandedIn,
     exercises: list[Exercise],
     line: Line,
-    isolation: str,
-    seed: int,
-    limits: Mapping[str, Limits],
+    conditions: Conditions,
     cache: Path,
 ) -> list[Grade]:
     """Grade exercises of one submission, through a line to a worker that holds its package."""
+    isolation, seed, limits = conditions.isolation, conditions.seed, conditions.limits
     spent = 0.0
 
     def check_on(seed: int, test: Test, hurry: bool = False) -> Property:
