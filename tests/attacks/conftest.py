@@ -11,7 +11,7 @@ from attacking import Judged
 
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging.judge import grade
-from lab_grader.grading.model import Grade, HandedIn, Limits
+from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits
 from lab_grader.grading.sandbox.confined import Sandbox
 
 
@@ -32,8 +32,8 @@ def judged(host: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Judged:
         line = host.line(files, limits)
         try:
             (found,) = grade(
-                HandedIn("student-01", files), [catalogue()[exercise]], line, host.level, 2017,
-                {exercise: limits}, cache,
+                HandedIn("student-01", files), [catalogue()[exercise]], line,
+                Conditions(host.level, 2017, {exercise: limits}), cache,
             )  # fmt: skip
         finally:
             line.close()

@@ -24,7 +24,7 @@ from lab_grader import bank
 from lab_grader.grading import engines
 from lab_grader.grading.engines import Task, grade_task, run_locally
 from lab_grader.grading.judging import budget, judge
-from lab_grader.grading.model import TRACEBACK, Grade, HandedIn, Limits
+from lab_grader.grading.model import TRACEBACK, Conditions, Grade, HandedIn, Limits
 from lab_grader.grading.notebooks import week_notebook
 from lab_grader.grading.sandbox.confined import open_host
 
@@ -94,8 +94,8 @@ def test_an_error_with_a_notebook_costs_the_notebook(
     monkeypatch.setattr(judge, "grade", lambda *_: [])
     monkeypatch.setattr(engines, "_host", open_host)
     task = Task(
-        HandedIn("student-01", PACKAGE), ("6.1",), {"6.1": Limits()}, "process", 7, "",
-        (prepared(tmp_path),),
+        HandedIn("student-01", PACKAGE), ("6.1",),
+        Conditions("process", 7, {"6.1": Limits()}), "", (prepared(tmp_path),),
     )  # fmt: skip
     (grade,) = grade_task(task)
     assert (grade.exercise, grade.status, grade.points) == ("6.notebook", "unexpected", 0.0)
@@ -113,8 +113,8 @@ def test_who_ends_the_judge_is_found_and_others_are_graded(monkeypatch: pytest.M
     monkeypatch.setattr(engines, "grade_task", _ends)
     tasks = [
         Task(
-            HandedIn(f"student-{number:02}", {"masking.py": RIGHT.encode()}), ("6.1",), {}, "process",
-            7, None,
+            HandedIn(f"student-{number:02}", {"masking.py": RIGHT.encode()}), ("6.1",),
+            Conditions("process", 7, {}), None,
         )
         for number in range(6)
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from small_notebook import prepared
 
 from lab_grader.grading.engines import Task, grade_task, run_on_dask
 from lab_grader.grading.intake.collect import read_submissions
-from lab_grader.grading.model import HandedIn, Limits
+from lab_grader.grading.model import Conditions, HandedIn, Limits
 
 pytestmark = pytest.mark.bank
 
@@ -60,8 +60,8 @@ def test_a_killed_worker_loses_nothing(cluster: LocalCluster, tmp_path: Path) ->
 def test_a_notebook_is_graded_as_on_this_machine(cluster: LocalCluster, tmp_path: Path) -> None:
     limits, cache = {"6.1": Limits(), "6.2": Limits()}, str(tmp_path / ".known")
     task = Task(
-        HandedIn("student-01", RIGHT_PACKAGE), tuple(limits), limits, "process", 7, cache,
-        (prepared(tmp_path),),
+        HandedIn("student-01", RIGHT_PACKAGE), tuple(limits),
+        Conditions("process", 7, limits), cache, (prepared(tmp_path),),
     )  # fmt: skip
     ((_, far),) = run_on_dask([task], cluster.scheduler_address, lambda _: None)
     near = grade_task(task)

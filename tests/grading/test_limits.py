@@ -10,7 +10,7 @@ from small_notebook import RIGHT
 
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging.judge import grade
-from lab_grader.grading.model import Grade, HandedIn, Limits
+from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits
 from lab_grader.grading.sandbox.confined import open_host
 
 pytestmark = pytest.mark.sandbox
@@ -40,7 +40,7 @@ def graded(level: str, limits: dict[str, Limits], cache: Path) -> list[Grade]:
         line = host.line(files, Limits())
         try:
             student = HandedIn("student-01", files)
-            return grade(student, exercises, line, level, 7, limits, cache)
+            return grade(student, exercises, line, Conditions(level, 7, limits), cache)
         finally:
             line.close()
 
