@@ -64,9 +64,8 @@ def _own_cache() -> str:
 
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
-    host = _host(
-        task.conditions.isolation
-    )  # without one there is nothing to grade, and all will say so
+    # Without one there is nothing to grade, and all will say so.
+    host = _host(task.conditions.isolation)
     try:
         with budget.bounded_memory():
             return _graded(task, host)

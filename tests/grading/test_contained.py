@@ -39,8 +39,8 @@ def graded(ids: list[str], block: object = None) -> list[Grade]:
     limits = {id: Limits() for id in ids}
     try:
         return judge.grade(
-            HandedIn("student-01", PACKAGE), [catalogue()[id] for id in ids], line, "process", 7,
-            limits, Path(),
+            HandedIn("student-01", PACKAGE), [catalogue()[id] for id in ids], line,
+                Conditions("process", 7, limits), Path(),
         )  # fmt: skip
     finally:
         line.close()
