@@ -64,6 +64,28 @@ def test_an_endless_conversation_is_not_written_down() -> None:
     assert remembered._next == {}
 
 
+def test_calls_back_are_given_only_so_much_in_all() -> None:
+    def flood(function: Code) -> int:
+        refused = 0
+        for _ in range(60):
+            try:
+                function(torch.zeros(2**17))
+            except ValueError:
+                refused += 1
+        return refused
+
+    line, kept = near(flood), list[torch.Tensor]()
+    seen = Submission(Remote(Talk(line, time.monotonic() + 60))).loss.block
+
+    def keep(given: torch.Tensor) -> torch.Tensor:
+        kept.append(given)
+        return given
+
+    assert seen(keep) + seen(keep) == 120 - len(kept)
+    line.close()
+    assert 50 < len(kept) < 70
+
+
 class Asked:
     """A test that calls twice, the second time with what came back, and counts how often it runs."""
 
