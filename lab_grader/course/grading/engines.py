@@ -127,9 +127,8 @@ def _end_with_parent() -> None:
 
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
     """Grade on this machine; a process that dies is replaced, and whom it graded is tried alone."""
-    # Where there is a fork server, torch is imported once for all processes.
-    servers = "forkserver" in multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if servers else "spawn")
+    # On Linux torch is imported once for all processes; elsewhere it is not safe to fork with it.
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload(["lab_grader.course.grading.judge"])
     waiting, suspects = collections.deque(tasks), collections.deque[Task]()
     while waiting or suspects:
