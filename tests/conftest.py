@@ -33,14 +33,18 @@ LONGEST = ["test_bank.py", "07_cross_attention.ipynb"]
 # Some needs show by the fixture that a test asks for; files with others say so in `pytestmark`.
 NEEDS = {"browser": "browser", "released": "bank", "host": "sandbox"}
 
+# Sandboxes are made of what only Linux has; some tests look into /proc, set limits that macOS ignores,
+# or give files names that its disks refuse.
+LINUX = ["sandbox", "linux"]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture, need in NEEDS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(need)
-        if item.get_closest_marker("sandbox") and sys.platform != "linux":
-            item.add_marker(pytest.mark.skip(reason="sandboxes are made of what only Linux has"))
+        if sys.platform != "linux" and any(map(item.get_closest_marker, LINUX)):
+            item.add_marker(pytest.mark.skip(reason="it needs what only Linux has"))
     items.sort(
         key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST)
     )

@@ -46,7 +46,7 @@ def test_a_shift_reaches_every_seed_of_a_kernel(portable: ModuleType, tmp_path: 
     cells.append(new_code_cell("assert not random, 'it is there'", execution_count=1))
     notebook = tmp_path / "01_small.ipynb"
     nbformat.write(new_notebook(cells=cells), notebook)
-    found = portable.differences("shifted", {portable.SHIFT: "1000"}, notebook)
+    found = portable.differences({portable.SHIFT: "1000"}, notebook)
     assert [one.cell for one in found] == list(range(1, len(cells)))
     assert [one.stored for one in found[:-1]] == [text.strip() for text in said[1:]]
     assert all(one.printed != one.stored for one in found)
@@ -62,3 +62,37 @@ def test_what_is_not_there_is_said(
             portable.main()
         assert ended.value.code == 2
         assert answer in capsys.readouterr().err
+
+
+def test_no_run_is_lost_or_repeated(
+    portable: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    notebook, keep = tmp_path / "01_small.ipynb", tmp_path / "runs.jsonl"
+    notebook.write_text("first")
+    asked: list[str] = []
+
+    def differences(variables: dict[str, str], notebook: Path) -> list[object]:
+        asked.append(variables[portable.SHIFT])
+        if asked == ["1000", "2000"]:
+            raise portable.Failed("pytest ended with: nothing")
+        return [portable.Difference(7, "stored", "printed")] if asked[-1] == "1000" else []
+
+    monkeypatch.setattr(portable, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(portable, "unsupported", set)
+    monkeypatch.setattr(portable, "differences", differences)
+    command = ["portable.py", "--settings=", "--seeds=2", "--jobs=1", f"--keep={keep}"]
+    monkeypatch.setattr(sys, "argv", command)
+    assert portable.main() == 1
+    told = capsys.readouterr().out
+    assert "differs: 7" in told
+    assert "not run" in told
+    assert "1 of 2 runs ended; 1 cells differed." in told
+    assert portable.main() == 1
+    assert asked == ["1000", "2000", "2000"]
+    assert "2 of 2 runs ended; 1 cells differed." in capsys.readouterr().out
+    notebook.write_text("second")
+    portable.main()
+    assert asked[3:] == ["1000", "2000"]

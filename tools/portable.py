@@ -4,19 +4,21 @@ Each run is one notebook under one setting. nbval compares every cell as `make t
 """
 
 import argparse
+import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import track
 from rich.table import Table
 
 TOOLS = Path(__file__).resolve().parent
@@ -43,13 +45,15 @@ KNOWN = {SHIFT, *(name for setting in SETTINGS.values() for name in setting)}
 
 @dataclass(frozen=True)
 class Difference:
-    """What one cell printed under one setting, beside what is stored."""
+    """What one cell printed, beside what is stored."""
 
-    setting: str
-    notebook: str
     cell: int
     stored: str
     printed: str
+
+
+class Failed(Exception):
+    """pytest itself ended before it had compared the cells."""
 
 
 def unsupported() -> set[str]:
@@ -68,7 +72,7 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     return others | {"OMP_WAIT_POLICY": "passive"} | variables
 
 
-def differences(setting: str, variables: dict[str, str], notebook: Path) -> list[Difference]:
+def differences(variables: dict[str, str], notebook: Path) -> list[Difference]:
     """Run a notebook under a setting; give the cells that did not print what is stored."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.xml"
@@ -93,9 +97,9 @@ def differences(setting: str, variables: dict[str, str], notebook: Path) -> list
         )
         if run.returncode not in (0, 1) or not told.exists():
             last = (run.stdout.strip() or "nothing").splitlines()[-1]
-            return [Difference(setting, notebook.stem, -1, "", f"pytest ended with: {last}")]
+            raise Failed(f"pytest ended with: {last}")
         return [
-            Difference(setting, notebook.stem, int(case.attrib["name"].split()[-1]), *pair(wrong))
+            Difference(int(case.attrib["name"].split()[-1]), *pair(wrong))
             for case in ET.parse(told).iter("testcase")
             for wrong in [case.find("failure"), case.find("error")]
             if wrong is not None
@@ -137,6 +141,12 @@ def ask(notebooks: list[Path]) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), help="runs at a time (default: cores)"
     )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="note each run there as it ends, and repeat none that it holds of the same notebook",
+    )
     asked = parser.parse_args()
     weeks = [week_of(notebook) for notebook in notebooks]
     for week in asked.weeks:
@@ -153,8 +163,91 @@ def week_of(notebook: Path) -> int:
     return int(notebook.name[:2])
 
 
+def digest(notebook: Path) -> str:
+    """Tell the states of a notebook apart, and of the blocks that it runs."""
+    read = hashlib.sha256(notebook.read_bytes())
+    for source in sorted((TOOLS.parent / "lab_transformer").rglob("*.py")):
+        read.update(source.read_bytes())
+    return read.hexdigest()[:16]
+
+
+class Kept:
+    """The runs that have ended, in a file of one line each, so that none is lost or repeated."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path and path.exists() else []
+        self.runs = {
+            (one["setting"], one["notebook"], one["digest"]): [
+                Difference(**each) for each in one["differences"]
+            ]
+            for one in map(json.loads, lines)
+        }
+
+    def add(self, setting: str, notebook: Path, found: list[Difference], seconds: float) -> None:
+        """Remember a run."""
+        self.runs[setting, notebook.stem, digest(notebook)] = found
+        if self.path:
+            told = {
+                "setting": setting,
+                "notebook": notebook.stem,
+                "digest": digest(notebook),
+                "seconds": round(seconds, 1),
+                "differences": [asdict(one) for one in found],
+            }
+            with self.path.open("a") as file:
+                file.write(json.dumps(told) + "\n")
+
+    def get(self, setting: str, notebook: Path) -> list[Difference] | None:
+        """Give what a run of this notebook, as it is now, found; None if there was none."""
+        return self.runs.get((setting, notebook.stem, digest(notebook)))
+
+
+def timed(variables: dict[str, str], notebook: Path) -> tuple[list[Difference], float]:
+    """Run a notebook under a setting, and say how many seconds it took."""
+    start = time.monotonic()
+    return differences(variables, notebook), time.monotonic() - start
+
+
+def run_all(
+    console: Console, runs: list[tuple[str, dict[str, str], Path]], kept: Kept, jobs: int
+) -> bool:
+    """Run what is not kept yet, and tell each as it ends; say whether nobody interrupted it."""
+    missing = [run for run in runs if kept.get(run[0], run[2]) is None]
+    if len(missing) < len(runs):
+        console.print(f"{len(runs) - len(missing)} of {len(runs)} runs are in {kept.path} already.")
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = {
+            pool.submit(timed, variables, notebook): (setting, notebook)
+            for setting, variables, notebook in missing
+        }
+        try:
+            for count, done in enumerate(as_completed(waiting), 1):
+                setting, notebook = waiting[done]
+                try:
+                    found, seconds = done.result()
+                except Failed as failed:
+                    told = str(failed)
+                else:
+                    kept.add(setting, notebook, found, seconds)
+                    told = f"{seconds:.0f} s, {cells(found)}"
+                console.print(f"{count}/{len(missing)} {notebook.stem} {setting}: {told}", markup=False)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            console.print("Interrupted: what has ended is told.")
+            return False
+    return True
+
+
+def cells(found: list[Difference] | None) -> str:
+    """Say in short which cells differ."""
+    if found is None:
+        return "not run"
+    return f"differs: {', '.join(str(one.cell) for one in found)}" if found else "same"
+
+
 def main() -> int:
-    """Run what is asked for; print a table of what differed."""
+    """Run what is asked for; print tables of what differed."""
     console = Console(width=None if sys.stdout.isatty() else 160)  # in a log, too, rows stay readable
     notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
     asked = ask(notebooks)
@@ -162,37 +255,36 @@ def main() -> int:
     for setting in asked.settings:
         if setting in missing:
             console.print(f"{setting} is left out: this processor does not have it.")
-    runs = {setting: SETTINGS[setting] for setting in asked.settings if setting not in missing}
+    settings = {setting: SETTINGS[setting] for setting in asked.settings if setting not in missing}
     for number in range(1, asked.seeds + 1):
-        runs[f"seed-{number}"] = {"OMP_NUM_THREADS": "1", SHIFT: str(STEP * number)}
-
-    found: list[Difference] = []
-    ended = 0
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        waiting = [
-            pool.submit(differences, setting, variables, notebook)
-            for setting, variables in runs.items()
-            for notebook in notebooks
-            if not asked.weeks or week_of(notebook) in asked.weeks
-        ]
-        try:
-            for done in track(as_completed(waiting), "notebooks", len(waiting), console=console):
-                found += done.result()
-                ended += 1
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)
-            console.print("Interrupted: what has ended is told.")
+        settings[f"seed-{number}"] = {"OMP_NUM_THREADS": "1", SHIFT: str(STEP * number)}
+    notebooks = [one for one in notebooks if not asked.weeks or week_of(one) in asked.weeks]
+    runs = [
+        (setting, variables, notebook)
+        for setting, variables in settings.items()
+        for notebook in notebooks
+    ]
+    kept = Kept(asked.keep)
+    whole = run_all(console, runs, kept, asked.jobs)
 
     table = Table("notebook", "cell", "setting", "stored", "printed", show_lines=True)
-    order = list(runs)
-    for one in sorted(found, key=lambda one: (one.notebook, one.cell, order.index(one.setting))):
-        row = (one.notebook, str(one.cell), one.setting, short(one.stored), short(one.printed))
-        table.add_row(*map(escape, row))
-    if found:
+    results = [(notebook, setting, kept.get(setting, notebook)) for setting, _, notebook in runs]
+    rows = [
+        (notebook.stem, one.cell, setting, short(one.stored), short(one.printed))
+        for notebook, setting, found in results
+        for one in found or []
+    ]
+    for row in sorted(rows, key=lambda row: row[:2]):
+        table.add_row(*(escape(str(word)) for word in row))
+    if rows:
         console.print(table)
-    console.print(f"{ended} of {len(waiting)} runs ended, under {', '.join(runs)}.")
-    console.print(f"{len(found) or 'No'} cells differed.")
-    return 130 if ended < len(waiting) else int(bool(found))
+    overview = Table("", *(f"week {week_of(notebook)}" for notebook in notebooks))
+    for setting in settings:
+        overview.add_row(setting, *(cells(kept.get(setting, notebook)) for notebook in notebooks))
+    console.print(overview)
+    ended = sum(found is not None for _, _, found in results)
+    console.print(f"{ended} of {len(runs)} runs ended; {len(rows) or 'no'} cells differed.")
+    return 130 if not whole else int(bool(rows) or ended < len(runs))
 
 
 if __name__ == "__main__":

@@ -64,10 +64,10 @@ def draw_walk() -> None:
 
 
 def random_weights(d: int, power: float, keys: int = 10) -> Tensor:
-    """Give the weights of 500 random queries over random keys, scores divided by d ** power."""
+    """Give the weights of 4000 random queries over random keys, scores divided by d ** power."""
     generator = torch.Generator().manual_seed(d)
-    q = torch.randn(500, 1, d, generator=generator)
-    k = torch.randn(500, keys, d, generator=generator)
+    q = torch.randn(4000, 1, d, generator=generator)
+    k = torch.randn(4000, keys, d, generator=generator)
     weights = scaled_dot_product_attention(q * d ** (0.5 - power), k, k)[1]
     return weights.squeeze(-2)
 

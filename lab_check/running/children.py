@@ -41,11 +41,8 @@ _LOSSES = 2  # so many hangs or crashes in one exercise, and the rest of it is n
 
 def check_in_children(tests: list[Test], bench: Bench, seconds: float = SECONDS) -> Iterator[Property]:
     """Run tests; each has so many seconds."""
-    if sys.platform == "linux":
-        yield from _check_forked(tests, bench, seconds)
-    else:
-        for test in tests:
-            yield _check_here(test, bench, seconds)
+    check_all = _check_forked if sys.platform == "linux" else _check_here
+    yield from check_all(tests, bench, seconds)
 
 
 def _lost(test: Test, lost: LostJob) -> Property:
@@ -64,17 +61,25 @@ def _too_long(seconds: float) -> LostJob:
     return LostJob("timeout", f"no answer within {seconds:g} seconds: is there a loop that never ends?")
 
 
+def _not_run(losses: int) -> LostJob:
+    return LostJob("not-run", f"not tried, after {losses} tests that hung or crashed")
+
+
 def _check_forked(tests: list[Test], bench: Bench, seconds: float) -> Iterator[Property]:
-    jobs = [functools.partial(_check_and_print, test, bench) for test in tests]
+    jobs = [functools.partial(_check_for_parent, test, bench) for test in tests]
     for test, answer in zip(tests, run_apart(jobs, seconds), strict=True):
         yield _lost(test, answer) if isinstance(answer, LostJob) else _property(answer)
 
 
-def _check_and_print(test: Test, bench: Bench) -> dict[str, Any]:
+def _check_for_parent(test: Test, bench: Bench) -> dict[str, Any]:
+    return dataclasses.asdict(_check_and_print(test, bench))
+
+
+def _check_and_print(test: Test, bench: Bench) -> Property:
     printed = Tail()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         property = check(test, bench)
-    return dataclasses.asdict(dataclasses.replace(property, printed=printed.text()))
+    return dataclasses.replace(property, printed=printed.text())
 
 
 def run_apart(jobs: Sequence[Callable[[], Any]], seconds: float) -> Iterator[Any]:
@@ -83,7 +88,7 @@ def run_apart(jobs: Sequence[Callable[[], Any]], seconds: float) -> Iterator[Any
     while done < len(jobs):
         if losses == _LOSSES:
             for _ in jobs[done:]:
-                yield LostJob("not-run", f"not tried, after {losses} tests that hung or crashed")
+                yield _not_run(losses)
             return
         with _Child(jobs[done:]) as child:
             for _ in jobs[done:]:
@@ -194,7 +199,24 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
-def _check_here(test: Test, bench: Bench, seconds: float) -> Property:
+def _check_here(tests: list[Test], bench: Bench, seconds: float) -> Iterator[Property]:
+    """Check where it is not safe to fork with torch: code that ends Python ends this one, too."""
+    losses = 0
+    for test in tests:
+        if losses == _LOSSES:
+            yield _lost(test, _not_run(losses))
+            continue
+        try:
+            with _interrupted_after(seconds):
+                property = _check_and_print(test, bench)
+        except TimeIsUp:
+            losses += 1
+            property = _lost(test, _too_long(seconds))
+        yield property
+
+
+@contextlib.contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
     me, over = threading.get_ident(), threading.Event()
 
     def interrupt() -> None:
@@ -203,8 +225,6 @@ def _check_here(test: Test, bench: Bench, seconds: float) -> Property:
 
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        return check(test, bench)
-    except TimeIsUp:
-        return _lost(test, _too_long(seconds))
+        yield
     finally:
         over.set()

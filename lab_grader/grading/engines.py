@@ -114,8 +114,8 @@ def _begin() -> None:
     end_with_parent(_GRACE)
 
 
-# Where there is a fork server, torch is imported once for all processes.
-_SERVED = "forkserver" in multiprocessing.get_all_start_methods()
+# On Linux torch is imported once for all processes; elsewhere it is not safe to fork with it.
+_SERVED = sys.platform == "linux"
 
 
 def _context() -> BaseContext:

@@ -103,6 +103,7 @@ def test_the_gradebook_takes_everybody(received: Received, tmp_path: Path) -> No
         book.close()
 
 
+@pytest.mark.linux  # it looks into /proc
 @pytest.mark.parametrize(
     "what",
     ["gigabytes_that_nobody_wants_in_tar.gz", "a_module_of_gigabytes",

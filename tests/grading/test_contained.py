@@ -145,6 +145,7 @@ def test_what_must_not_be_disturbed_is_not() -> None:
             pass
 
 
+@pytest.mark.linux  # macOS ignores the limit
 def test_the_judge_has_a_limit_of_memory() -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
     with budget.bounded_memory(), pytest.raises(MemoryError):

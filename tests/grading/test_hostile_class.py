@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from small_class import RIGHT, WRONG, command, lines, run
 
+pytestmark = pytest.mark.sandbox
+
 HEAD = "import os, sys, time, torch\nfrom torch import nn\n\n\ndef causal_mask(length):\n    "
 HOSTILE: list[bytes] = [
     *(

@@ -75,7 +75,7 @@ def test_calls_back_are_given_only_so_much_in_all() -> None:
         return refused
 
     line, kept = near(flood), list[torch.Tensor]()
-    seen = Submission(Remote(Talk(line, time.monotonic() + 60))).loss.block
+    seen = Submission(InWorker(Talk(line, time.monotonic() + 60))).loss.block
 
     def keep(given: torch.Tensor) -> torch.Tensor:
         kept.append(given)

@@ -1,5 +1,6 @@
 """`lab check` as a learner meets it: from the first stub through mistakes to green."""
 
+import functools
 import json
 import os
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from learner import EXERCISES, Answer, Learner
+from learner import EXERCISES, Answer, Learner, enter, in_fork
 
 
 def said(answer: Answer, *words: str) -> None:
@@ -103,13 +104,17 @@ def test_a_loop_is_named_even_where_the_exercise_waits_for_another(learner: Lear
     said(answer, "waiting for exercise 2.1", "is there a loop that never ends?")
 
 
+# Elsewhere a check has no process and no limit of memory of its own.
+apart = functools.partial(pytest.param, marks=pytest.mark.linux)
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("import os; os._exit(0)", "ended Python (exit code 0) instead of returning"),
-        ("import ctypes; ctypes.string_at(0)", "crashed Python (SIGSEGV)"),
-        ("return torch.zeros(10**13)", "at lab_transformer/attention.py"),
-        ("return bytearray(10**12)", "MemoryError"),
+        apart("import os; os._exit(0)", "ended Python (exit code 0) instead of returning"),
+        apart("import ctypes; ctypes.string_at(0)", "crashed Python (SIGSEGV)"),
+        apart("return torch.zeros(10**13)", "at lab_transformer/attention.py"),
+        apart("return bytearray(10**12)", "MemoryError"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("return input()", "EOFError"),
         ("return undefined", "NameError: name 'undefined' is not defined"),
@@ -124,6 +129,7 @@ def test_whatever_the_code_does_is_said_in_words(learner: Learner, line: str, wo
     said(answer, "✗ 2.1", words)
 
 
+@pytest.mark.linux
 def test_a_crash_in_one_exercise_leaves_the_next_alone(learner: Learner) -> None:
     learner.body("2.1", "import os", "os._exit(0)")
     learner.solve("2.2")
@@ -141,6 +147,20 @@ def test_what_the_code_prints_is_shown_and_does_not_flood(learner: Learner) -> N
 def test_printing_does_not_spoil_the_json(learner: Learner) -> None:
     learner.mistake("2.1", "return", "print('hello'); return")
     assert results(learner.lab("check", "2.1", "--json"))["2.1"]["status"] == "right"
+
+
+def test_where_no_fork_is_safe_a_check_says_the_same(learner: Learner) -> None:
+    def elsewhere() -> int:
+        enter(learner.root)
+        from lab_check import cli
+
+        sys.platform = "darwin"
+        return cli.main(["check", "2.1"])
+
+    for lines in (["while True:", "    pass"], ["print('scores of', len(x))", "return x"]):
+        learner.body("2.1", *lines)
+        here, there = learner.lab("check", "2.1"), in_fork(elsewhere)
+        assert (there.code, there.out) == (here.code, here.out)
 
 
 def test_a_syntax_error_in_a_file_is_named_with_its_line(learner: Learner) -> None:
