@@ -48,7 +48,7 @@ quick: $(ENV) ## lint, and the tests that need no bank, sandbox or browser
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: $(ENV)
-	@$(PYTEST) -q -m "not bank and not sandbox and not browser" $(ARGS)
+	@$(PYTEST) -q tests/plain tests/exercises $(ARGS)
 
 # The notebooks' stored outputs are tested too, unless ARGS selects tests: a notebook only makes sense as a
 # whole.
@@ -57,7 +57,7 @@ test: $(ENV) system ## run every check
 	@$(PYTEST) $(if $(ARGS),$(ARGS),--nbval --nbval-sanitize-with notebooks/nbval.cfg tests notebooks)
 
 fuzz: $(ENV) ## throw 100,000 broken and hostile things at what reads submissions
-	@LAB_FUZZ=$(or $(ARGS),6500) $(PYTEST) -q tests/fuzz
+	@LAB_FUZZ=$(or $(ARGS),6500) $(PYTEST) -q tests/plain/fuzz
 
 portable: $(ENV) ## run the notebooks as on other machines, and with other seeds
 	@$(BIN)/python tools/portable.py $(ARGS)

@@ -1,0 +1,54 @@
+"""Limits hold for each exercise, and memory has one without a sandbox, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from small_notebook import RIGHT
+
+from lab_check.exercises import catalogue
+from lab_grader.grading.judging.judge import grade
+from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits
+from lab_grader.grading.sandbox.confined import open_host
+
+# Address space is what is bounded: nothing of it needs to be touched.
+GREEDY = b"""
+
+_softmax, _split_heads = softmax, split_heads
+
+
+def softmax(scores, dim=-1):
+    torch.empty(3 * 2**30, dtype=torch.uint8)
+    return _softmax(scores, dim)
+
+
+def split_heads(x, n_heads):
+    torch.empty(3 * 2**30, dtype=torch.uint8)
+    return _split_heads(x, n_heads)
+"""
+
+
+def graded(level: str, limits: dict[str, Limits], cache: Path) -> list[Grade]:
+    torch.set_num_threads(1)
+    files = RIGHT | {"attention.py": RIGHT["attention.py"] + GREEDY}
+    exercises = [catalogue()[id] for id in limits]
+    with open_host(level) as host:
+        line = host.line(files, Limits())
+        try:
+            student = HandedIn("student-01", files)
+            return grade(student, exercises, line, Conditions(level, 7, limits), cache)
+        finally:
+            line.close()
+
+
+def test_every_exercise_has_its_own_memory(tmp_path: Path) -> None:
+    limits = {"2.2": Limits(20.0, 2 * 2**30), "3.3": Limits(20.0, 6 * 2**30)}
+    first, second = graded("full", limits, tmp_path)
+    assert (first.status, first.points) == ("memory", 0.0)
+    assert second.status == "right"
+
+
+def test_memory_has_a_limit_without_a_sandbox(tmp_path: Path) -> None:
+    (only,) = graded("process", {"2.2": Limits(20.0, 2 * 2**30)}, tmp_path)
+    assert (only.status, only.points) == ("memory", 0.0)
