@@ -16,7 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # What takes longest comes first, so that no core idles at the end.
 LONGEST = ["test_bank.py", "07_cross_attention.ipynb"]
 
-# Sandboxes are made of what only Linux has; tests that are marked look into /proc, set limits that macOS
+# Sandboxes are made of what only Linux has; marked tests look into /proc, set limits that macOS
 # ignores, or give files names that its disks refuse.
 SANDBOX = Path(__file__).with_name("sandbox")
 
