@@ -89,8 +89,7 @@ $(BOOK): $(ENV) _config.yml _toc.yml $(shell find book notebooks lab_transformer
 serve: $(BOOK) ## build the book and serve it on localhost
 	@$(BIN)/lab serve
 
-wheel: $(ENV) ## build the course as one file to install, recordings included, into _build/wheel
-	@$(BIN)/lab record
+wheel: $(ENV) ## build the course as one file to install, into _build/wheel
 	@$(BIN)/python -c "from pathlib import Path; from lab_grader import wheel; print(wheel.build(Path('_build/wheel')))"
 
 bench: $(ENV) ## compare with what people would use instead

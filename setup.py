@@ -6,12 +6,11 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-# The last one is made by `lab record`, and is left out where that was not run.
-CARRIED = ("requirements.txt", "tests/exercises", "notebooks", "_build/recordings")
+CARRIED = ("requirements.txt", "tests/exercises", "notebooks")
 
 
 class BuildWithCourse(build_py):
-    """Builds the packages, and carries tests, notebooks and recordings in one of them."""
+    """Builds the packages, and carries tests and notebooks in one of them."""
 
     def run(self) -> None:
         """Build anew: what an earlier build left must not come along."""
@@ -26,9 +25,7 @@ class BuildWithCourse(build_py):
             if here.is_file():
                 shutil.copyfile(here, there)
             elif here.is_dir():
-                shutil.copytree(
-                    here, there, ignore=shutil.ignore_patterns("__pycache__", "*.lock", ".*")
-                )
+                shutil.copytree(here, there, ignore=shutil.ignore_patterns("__pycache__", ".*"))
 
 
 setup(cmdclass={"build_py": BuildWithCourse})

@@ -27,7 +27,9 @@ def add_commands(command: Command) -> None:
         help="where the book's pages are published; links lead there, or else to the notebooks",
     )  # fmt: skip
     record = command(
-        "record", _record, "make ahead of time what releases carry of the wrong turns; once is enough"
+        "record",
+        _record,
+        "store anew what releases carry of the wrong turns, where sources changed",
     )
     record.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
@@ -114,9 +116,16 @@ def _release(args: argparse.Namespace) -> int:
 
 def _record(args: argparse.Namespace) -> int:
     from lab_check.exercises import select
-    from lab_grader.release import recorded
+    from lab_check.paths import COURSE, HOME
+    from lab_grader import record
+    from lab_grader.release import progress
 
-    print(f"{len(recorded(select(args.what)))} exercises are recorded.")
+    if COURSE != HOME:
+        raise UserError("an installed course is not written to: record in a checkout")
+    old = record.outdated(select(args.what))
+    with progress("recording", len(old)) as done:
+        record.store(old, done)
+    print(f"{len(old)} exercises recorded, all others are up to date.")
     return 0
 
 

@@ -8,6 +8,7 @@ import fcntl
 import functools
 import gc
 import hashlib
+import json
 import multiprocessing
 import os
 import signal
@@ -21,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, catalogue
 from lab_check.files import write_whole
-from lab_check.paths import CHECK, COURSE, TESTS, cache, package_folder
+from lab_check.paths import CHECK, TESTS, cache, package_folder
 
 if TYPE_CHECKING:
     from lab_check.diagnosing.turns import KnownTurns
 
 CACHE = cache() / "recordings"
-# A wheel may carry recordings that were made when it was built.
-_CARRIED = COURSE / "_build" / "recordings"
+# Recordings that come with the course, and of what sources each was made.
+STORED = Path(__file__).with_name("recordings")
+_MADE = STORED / "made.json"
 _BANK = Path(__file__).with_name("bank")
 # What decides how a recording comes out; all else of the check only shows it.
 _DECIDES = ("calling", "diagnosing", "running")
@@ -61,7 +63,38 @@ def record(exercise: Exercise) -> list[bytes]:
 
 def recorded(exercise: Exercise) -> list[Path]:
     """Record an exercise, unless that was done before and nothing it depends on has changed."""
-    return _kept(CACHE, exercise, KINDS, lambda: record(exercise))
+    return _stored(exercise) or _kept(CACHE, exercise, KINDS, lambda: record(exercise))
+
+
+def _stored(exercise: Exercise) -> list[Path] | None:
+    """Find what comes with the course, if it was made of the sources that are there."""
+    if _made().get(exercise.id) != _digest(exercise):
+        return None
+    return [STORED / f"{exercise.id}.{kind}" for kind in KINDS]
+
+
+def _made() -> dict[str, str]:
+    try:
+        made: dict[str, str] = json.loads(_MADE.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return made
+
+
+def outdated(exercises: list[Exercise]) -> list[Exercise]:
+    """List the exercises whose recordings do not come with the course, or are of older sources."""
+    return [exercise for exercise in exercises if _stored(exercise) is None]
+
+
+def store(exercises: list[Exercise], done: Callable[[], object]) -> None:
+    """Put new recordings of exercises where the course keeps them."""
+    STORED.mkdir(exist_ok=True)
+    for id, paths in record_all(exercises, done).items():
+        for path, kind in zip(paths, KINDS, strict=True):
+            write_whole(STORED / f"{id}.{kind}", path.read_bytes())
+    made = _made() | {exercise.id: _digest(exercise) for exercise in exercises}
+    known = {id: made[id] for id in catalogue() if id in made}
+    write_whole(_MADE, json.dumps(known, indent=1) + "\n")
 
 
 def known(exercise: Exercise) -> KnownTurns:
@@ -73,7 +106,8 @@ def known(exercise: Exercise) -> KnownTurns:
 
 def known_for(exercise: Exercise, seed: int, folder: Path) -> KnownTurns:
     """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
-    from lab_check.diagnosing.fingerprints import Turns, load, pack, store, turns_from
+    from lab_check.diagnosing import fingerprints
+    from lab_check.diagnosing.fingerprints import Turns, load, pack, turns_from
     from lab_check.diagnosing.turns import KnownTurns
     from lab_grader import bank
 
@@ -84,7 +118,9 @@ def known_for(exercise: Exercise, seed: int, folder: Path) -> KnownTurns:
     right, messages = kept("right", lambda: list(bank.reference(exercise.id, seed)))
 
     def turns(count: int) -> Turns:
-        found = kept(str(count), lambda: store(bank.turns(exercise.id, seed, count), right))
+        found = kept(
+            str(count), lambda: fingerprints.store(bank.turns(exercise.id, seed, count), right)
+        )
         return turns_from(found, right)
 
     # To run all turns takes long, and many classes never need it.
@@ -109,14 +145,13 @@ def _kept(
 
 
 def _paths(folder: Path, exercise: Exercise, kinds: Sequence[str]) -> list[Path]:
-    names = [f"{exercise.id}-{_digest(exercise)}.{kind}" for kind in kinds]
-    carried = [_CARRIED / name for name in names]
-    return carried if all(path.exists() for path in carried) else [folder / name for name in names]
+    digest = _digest(exercise)
+    return [folder / f"{exercise.id}-{digest}.{kind}" for kind in kinds]
 
 
 def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, list[Path]]:
     """Record many exercises, on all cores."""
-    paths = {exercise.id: _paths(CACHE, exercise, KINDS) for exercise in exercises}
+    paths = {exercise.id: _stored(exercise) or _paths(CACHE, exercise, KINDS) for exercise in exercises}
     missing = [id for id, files in paths.items() if not all(path.exists() for path in files)]
     for _ in range(len(exercises) - len(missing)):
         done()

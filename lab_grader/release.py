@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -48,15 +50,16 @@ def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") ->
     return 0
 
 
-def recorded(exercises: list[Exercise]) -> dict[str, list[Path]]:
-    """Record exercises where that is not done yet, and show how far it is."""
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar while it is a terminal; gives what moves it on by one."""
     console = Console(stderr=True)
     with Progress(
-        TextColumn("recording"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
         disable=not console.is_terminal,
     ) as bar:  # fmt: skip
-        task = bar.add_task("", total=len(exercises))
-        return record_all(exercises, lambda: bar.advance(task))
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)
 
 
 def choose(weeks: str) -> list[Exercise]:
@@ -117,7 +120,9 @@ def write(folder: Path, exercises: list[Exercise], book: str) -> None:
             shutil.copyfile(path, tests / path.name)
     recordings = check / RECORDINGS.name
     recordings.mkdir()
-    for id, paths in recorded(exercises).items():
+    with progress("recording", len(exercises)) as done:
+        recordings_of = record_all(exercises, done)
+    for id, paths in recordings_of.items():
         for path, kind in zip(paths, KINDS, strict=True):
             shutil.copyfile(path, recordings / f"{id}.{kind}")
     _write_notebooks(folder / "notebooks", weeks)
