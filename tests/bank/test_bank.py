@@ -20,6 +20,7 @@ from lab_check.running.tape import PUBLISHED_SEED
 from lab_check.running.tests import load_tests
 from lab_grader import bank
 from lab_grader.prove import prove
+from lab_grader.record import outdated
 
 EXERCISES = list(catalogue().values())
 
@@ -27,6 +28,10 @@ EXERCISES = list(catalogue().values())
 def test_every_right_way_passes_and_every_wrong_turn_fails_and_is_named() -> None:
     proofs = prove(EXERCISES, pairs=False)  # `lab prove` tries the thousands of pairs, too
     assert [(proof.exercise.id, problem) for proof in proofs for problem in proof.problems] == []
+
+
+def test_what_releases_carry_is_recorded_from_these_sources() -> None:
+    assert [exercise.id for exercise in outdated(EXERCISES)] == [], "run `lab record`"
 
 
 def test_there_are_at_least_250_wrong_turns_and_three_right_ways_of_every_block() -> None:
