@@ -122,11 +122,9 @@ def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[st
 
 
 def processes() -> concurrent.futures.ProcessPoolExecutor:
-    """Start processes on all cores; where torch can be forked, it and the bank are read once."""
+    """Start processes on all cores; where torch can be forked, it and the engine are read once."""
     context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-    bank = Path(__file__).parent / "bank"
-    weeks = [f"{__package__}.bank.{path.stem}" for path in sorted(bank.glob("week*.py"))]
-    context.set_forkserver_preload(weeks)
+    context.set_forkserver_preload([f"{__package__}.bank"])
     return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _one_thread)
 
 
@@ -164,8 +162,8 @@ def _digest(exercise: Exercise) -> str:
         *{package_folder() / f"{other.module}.py" for other in catalogue().values()},
         *(path for path in grader.glob("*.py") if path.stem not in _SHOW),
         *TESTS.glob(f"test_{week}_*.py"),
-        grader / "course" / "bank" / "__init__.py",
-        grader / "course" / "bank" / f"{week}.py",
+        *(grader / "course" / "bank").glob("*.py"),
+        *(grader / "course" / "bank" / exercise.id).glob("*.*"),
     ]
     hashed = hashlib.sha256()
     for path in sorted(sources):
