@@ -35,6 +35,18 @@ def add_commands(command: Command) -> None:
     prove = command("prove", _prove, "try every right and wrong solution in the bank on the tests")
     prove.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     prove.add_argument("--seed", type=int, help="the seed of all inputs (the published one)")
+    turn = command(
+        "turn", _turn, "say whether a wrong solution is known; if not, write its entry into the bank"
+    )
+    turn.epilog = (
+        "FILE is run in a sandbox, as by `lab grade`. What is new is put at the end of the exercise's "
+        "turns.md as a change of its usual.py; its name and its message are left to write."
+    )
+    turn.add_argument("exercise", metavar="EXERCISE", help="the exercise, such as 3.2")
+    turn.add_argument(
+        "file", type=Path, metavar="FILE", help="a Python file or notebook with the block in it"
+    )
+    turn.add_argument("--isolation", choices=["full", "reduced", "process"], help="full on Linux")
     mutants = command("mutants", _mutants, "change the reference in small ways: do the tests notice?")
     mutants.add_argument("what", nargs="*", metavar="WHAT", help="weeks or exercises (all)")
     notebooks = command(
@@ -134,6 +146,12 @@ def _prove(args: argparse.Namespace) -> int:
     from lab_grader.prove import print_proofs
 
     return print_proofs(args.what, PUBLISHED_SEED if args.seed is None else args.seed)
+
+
+def _turn(args: argparse.Namespace) -> int:
+    from lab_grader.turn import turn
+
+    return turn(args.exercise, args.file, args.isolation)
 
 
 def _mutants(args: argparse.Namespace) -> int:

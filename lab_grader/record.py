@@ -166,10 +166,9 @@ def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[st
 
 
 def processes() -> concurrent.futures.ProcessPoolExecutor:
-    """Start processes on all cores; where torch can be forked, it and the bank are read once."""
+    """Start processes on all cores; where torch can be forked, it and the engine are read once."""
     context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-    weeks = [f"{__package__}.bank.{path.stem}" for path in sorted(_BANK.glob("week*.py"))]
-    context.set_forkserver_preload(weeks)
+    context.set_forkserver_preload([f"{__package__}.bank"])
     return concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, _begin)
 
 
@@ -225,8 +224,8 @@ def _digest(exercise: Exercise) -> str:
         *{package_folder() / f"{other.module}.py" for other in catalogue().values()},
         *(path for folder in _DECIDES for path in (CHECK / folder).glob("*.py")),
         *TESTS.glob(f"test_{week}_*.py"),
-        _BANK / "__init__.py",
-        _BANK / f"{week}.py",
+        *_BANK.glob("*.py"),
+        *(_BANK / exercise.id).glob("*.*"),
     ]
     hashed = hashlib.sha256()
     for path in sorted(sources):
