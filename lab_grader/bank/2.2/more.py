@@ -14,13 +14,5 @@ def _softmax_of(change: Any) -> Any:
     return lambda scores, dim=-1: change(scores).softmax(dim=dim)
 
 
-def _context_of(change: Any) -> Any:
-    def block(x: Any) -> Any:
-        weights = change(x @ x.mT).softmax(dim=-1)
-        return weights @ x, weights
-
-    return block
-
-
 for _name, (_told, _change) in OTHER_SCORES.items():
     wrong(_name, _told)(_softmax_of(_change))

@@ -10,10 +10,6 @@ from lab_grader.bank.families import OTHER_SCORES
 wrong = Wrong()
 
 
-def _softmax_of(change: Any) -> Any:
-    return lambda scores, dim=-1: change(scores).softmax(dim=dim)
-
-
 def _context_of(change: Any) -> Any:
     def block(x: Any) -> Any:
         weights = change(x @ x.mT).softmax(dim=-1)

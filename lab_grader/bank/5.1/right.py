@@ -17,15 +17,11 @@ def layer_norm_with_var_mean(x: Any, gain: Any, bias: Any, eps: float = 1e-5) ->
     return torch.addcmul(bias, (x - mean) * torch.rsqrt(variance + eps), gain)
 
 
-_CANCELS = (
-    "You take the square of the mean off the mean of the squares. Where the mean is large against the "
-    "spread, these are two huge numbers that hardly differ, and single precision rounds the difference "
-    "away: take the mean off before you square."
-)
-
-
 def layer_norm_by_moments_in_double(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:
-    return layer_norm_by_moments(x.double(), gain.double(), bias.double(), eps).to(x.dtype)
+    wide = x.double()
+    mean = torch.einsum("...d->...", wide)[..., None] / x.shape[-1]
+    variance = wide.pow(2).mean(-1, keepdim=True) - mean**2
+    return (gain.double() * (wide - mean) / torch.sqrt(variance + eps) + bias.double()).to(x.dtype)
 
 
 def layer_norm_word_by_word(x: Any, gain: Any, bias: Any, eps: float = 1e-5) -> Any:

@@ -7,12 +7,6 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-_CANCELS = (
-    "You take the square of the mean off the mean of the squares. Where the mean is large against the "
-    "spread, these are two huge numbers that hardly differ, and single precision rounds the difference "
-    "away: take the mean off before you square."
-)
-
 
 def batch_norm_with_weights(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:
     weights = torch.ones_like(x[..., 0]) if mask is None else mask.to(x.dtype)
@@ -25,7 +19,13 @@ def batch_norm_with_weights(x: Any, gain: Any, bias: Any, mask: Any = None, eps:
 def batch_norm_by_moments_in_double(
     x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5
 ) -> Any:
-    return batch_norm_by_moments(x.double(), gain.double(), bias.double(), mask, eps).to(x.dtype)
+    mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+    wide = x.double()
+    words = wide.masked_fill(~mask.unsqueeze(-1), 0.0)
+    mean = words.sum(dim=(0, 1)) / mask.sum()
+    variance = words.pow(2).sum(dim=(0, 1)) / mask.sum() - mean**2
+    normal = (wide - mean) / torch.sqrt(variance + eps)
+    return (normal * gain.double() + bias.double()).to(x.dtype)
 
 
 def batch_norm_built_in(x: Any, gain: Any, bias: Any, mask: Any = None, eps: float = 1e-5) -> Any:

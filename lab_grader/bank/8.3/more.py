@@ -13,66 +13,6 @@ from lab_transformer.decoding import length_normalised
 wrong = Wrong()
 
 
-def length_penalty(on: On) -> Any:
-    def fraction(length: int) -> float:
-        if on("plain-length"):
-            return float(length)
-        if on("not-divided-by-six"):
-            return 5 + length
-        if on("length-alone-over-six"):
-            return 5 + length / 6
-        if on("five-and-six-exchanged"):
-            return (6 + length) / 5
-        if on("whole-numbers-only"):
-            return float((5 + length) // 6)
-        return (5 + length + on("length-plus-one") - on("length-minus-one")) / 6
-
-    def power(base: float, penalty: float) -> float:
-        if on("penalty-ignored"):
-            return base
-        if on("factor-times-penalty"):
-            return base * penalty
-        if on("penalty-to-the-factor"):
-            return float(abs(penalty) ** base)
-        if on("root-of-the-factor"):
-            return float(base ** (1 / penalty)) if penalty else base
-        return float(base**penalty)
-
-    def block(score: Any, length: Any, penalty: Any) -> Any:
-        factor = power(fraction(length), penalty)
-        if on("six-not-in-the-power"):
-            factor = (5 + length) / power(6, penalty)
-        if on("factor-only"):
-            return factor
-        if on("only-the-sum-in-the-power"):
-            factor = power(5 + length, penalty) / 6
-        if on("six-divides-the-score"):
-            factor = power(5 + length, penalty) * 6
-        if on("divided-by-both"):
-            factor = (5 + length) * power(6, penalty)
-        if on("divided-by-both-without-the-penalty"):
-            factor = (5 + length) * 6.0
-        if on("penalty-multiplies-the-result"):
-            return score / fraction(length) * penalty
-        if on("reward-per-token"):
-            return score + penalty * length
-        if on("power-of-the-whole"):
-            return (score / fraction(length)) ** penalty
-        if on("multiplied"):
-            result = score * factor
-        elif on("subtracted"):
-            result = score - factor
-        else:
-            result = score / (math.log(factor) if on("logarithm-of-the-factor") else factor)
-        if on("sign-lost"):
-            return abs(result)
-        if on("rounded"):
-            return float(round(result))
-        return torch.tensor(result) if on("returned-a-tensor") else result
-
-    return block
-
-
 def _cut_afterwards(merge: bool) -> Any:
     """Search as if nothing ended, then cut sequences and scores at the end token."""
 
