@@ -307,7 +307,7 @@ def test_nobody_of_a_class_is_lost(
         students = {one.student for one in everybody}
         people = {collect.Named(one.student, one.user).person for one in everybody}
         for path in Path(place).iterdir():
-            if not path.name.startswith("."):
+            if not path.name.startswith("._"):
                 assert collect.name_of(path.name, path.is_file()).person in people
         assert not any(one.trouble for one in received if isinstance(one, Refused))
         (honest,) = (one for one in everybody if one.student == "honest")
