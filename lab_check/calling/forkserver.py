@@ -1,6 +1,6 @@
 """A warm process inside the sandbox, from which every submission's worker is forked.
 
-It has imported torch, holds no submission and no answer, and speaks with the judge over one socket.
+It has imported torch, holds no submission and no answer, and takes calls of judges on one socket.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import selectors
 import shutil
 import signal
 import socket
@@ -18,42 +19,70 @@ from pathlib import Path
 from typing import NoReturn
 
 from lab_check.calling import SCRATCH, confine
+from lab_check.calling.streams import SocketStream
 
 _PRIVATE = (SCRATCH, "/dev/shm")
 _GRACE = 0.3
+_Name = tuple[int, int]  # of a worker: its judge, and the judge's number for it
 
 
 class ForkServer:
-    """Forks workers on request, ends them on request, and tells how they ended."""
+    """Forks workers when judges ask, ends them when they ask, and tells how they ended."""
 
-    def __init__(self, control: socket.socket, readable: list[str] | None) -> None:
-        self._control = control
+    def __init__(self, judges: socket.socket, owner: socket.socket, readable: list[str] | None) -> None:
+        self._judges, self._owner = judges, owner
         # What workers may read where they have no mount namespace; None where they have one.
         self._readable = readable
-        self._workers: dict[int, tuple[int, str]] = {}  # process and folder, by the judge's number
+        # Process and folder of each worker, by its judge and the judge's number for it.
+        self._workers: dict[_Name, tuple[int, str]] = {}
 
     def serve(self) -> None:
-        """Answer the judge until it hangs up."""
+        """Answer all judges who call, until the one who started it hangs up."""
         from lab_check.calling import messages
-        from lab_check.calling.messages import End, Ended, Ready, Start, Started
-        from lab_check.calling.worker import SocketStream
 
-        stream = SocketStream(self._control)
-        messages.send(stream, Ready())
-        with contextlib.suppress(EOFError):
-            while True:
-                request: Start | End = messages.receive(stream, Start | End)
-                match request:
-                    case Start(worker, memory, sockets):
-                        messages.send(stream, Started(self._spawn(worker, memory, sockets)))
-                    case End(worker, wait):
-                        messages.send(stream, Ended(self._end(worker, wait)))
+        lines = selectors.DefaultSelector()
+        lines.register(self._owner, selectors.EVENT_READ)
+        lines.register(self._judges, selectors.EVENT_READ)
+        while True:
+            for key, _ in lines.select():
+                line = key.fileobj
+                assert isinstance(line, socket.socket)
+                if line is self._owner:
+                    self._end_all(None)
+                    return
+                if line is self._judges:
+                    judge, _ = self._judges.accept()
+                    lines.register(judge, selectors.EVENT_READ)
+                    messages.send(SocketStream(judge), messages.Ready())
+                    continue
+                try:
+                    self._answer(line)
+                except (EOFError, OSError):
+                    self._end_all(line.fileno())
+                    lines.unregister(line)
+                    line.close()
+
+    def _answer(self, line: socket.socket) -> None:
+        from lab_check.calling import messages
+        from lab_check.calling.messages import End, Ended, Start, Started
+
+        stream = SocketStream(line)
+        request: Start | End = messages.receive(stream, Start | End)
+        name = line.fileno(), request.worker
+        match request:
+            case Start(_, memory, sockets):
+                messages.send(stream, Started(self._spawn(line, name, memory, sockets)))
+            case End(_, wait):
+                messages.send(stream, Ended(self._end(name, wait)))
+
+    def _end_all(self, judge: int | None) -> None:
         for name in list(self._workers):
-            self._end(name, wait=False)
+            if judge in (None, name[0]):
+                self._end(name, wait=False)
 
-    def _spawn(self, name: int, memory: int, sockets: int) -> str | None:
+    def _spawn(self, line: socket.socket, name: _Name, memory: int, sockets: int) -> str | None:
         """Start a worker on the sockets that come with the request; say what went wrong, if it did."""
-        _, (connection, *listeners), _, _ = socket.recv_fds(self._control, 1, 1 + sockets)
+        _, (connection, *listeners), _, _ = socket.recv_fds(line, 1, 1 + sockets)
         if listeners:
             from lab_check.calling import kernel
 
@@ -63,7 +92,6 @@ class ForkServer:
         home = _PRIVATE[0] if apart else tempfile.mkdtemp(prefix="lab-worker-")
         worker = confine.fork_apart() if apart else os.fork()
         if worker == 0:
-            self._control.close()
             _work(connection, listeners, write, memory, self._readable, home)
         self._workers[name] = worker, home
         os.close(write)
@@ -76,7 +104,7 @@ class ForkServer:
         self._end(name, wait=True)
         return said or "the worker ended while it was being confined"
 
-    def _end(self, name: int, wait: bool) -> int | None:
+    def _end(self, name: _Name, wait: bool) -> int | None:
         """End a worker; if it ended by itself, give its exit code or minus the signal."""
         if name not in self._workers:
             return None  # it was an earlier fork server's
@@ -173,7 +201,7 @@ def practise() -> None:
 
     from lab_check.calling import messages
     from lab_check.calling.calls import InProcess
-    from lab_check.calling.worker import SocketStream, Worker
+    from lab_check.calling.worker import Worker
 
     with socket.socket() as nobody:
         worker = Worker(SocketStream(nobody))
@@ -184,21 +212,25 @@ def practise() -> None:
             messages.pack(worker._answer(messages.unpack(messages.pack(call), messages.Call)))
 
 
-def main(descriptor: int, readable: list[str] | None) -> None:
-    """Become nobody, then warm up, so that what nobody may not read is missed here, and serve."""
+def main(judges: int, owner: int, readable: list[str] | None) -> None:
+    """Become nobody, then warm up, so that what nobody may not read is missed here, and serve.
+
+    The two numbers are a socket on which judges call, and one that ends with whoever started this.
+    """
     confine.become_nobody()
     if readable is None:
         # In a user namespace of its own it may make those that its workers live in.
         confine.enter_namespaces()
         if first := os.fork():
-            os.close(descriptor)
+            os.close(judges)
+            os.close(owner)
             sys.exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
     warm_up()
-    ForkServer(socket.socket(fileno=descriptor), readable).serve()
+    ForkServer(socket.socket(fileno=judges), socket.socket(fileno=owner), readable).serve()
 
 
 if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]), sys.argv[2:] or None)
+        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or None)
     except confine.ConfinementError as error:
         sys.exit(str(error))

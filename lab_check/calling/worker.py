@@ -35,26 +35,7 @@ from lab_check.calling.messages import (
     Returned,
 )
 from lab_check.calling.printing import Tail
-
-
-class SocketStream:
-    """A connected socket, read and written to the last byte."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def receive(self, count: int) -> bytes:
-        chunks = []
-        while count:
-            chunk = self._socket.recv(min(count, 1 << 20))
-            if not chunk:
-                raise EOFError
-            chunks.append(chunk)
-            count -= len(chunk)
-        return b"".join(chunks)
+from lab_check.calling.streams import SocketStream
 
 
 class Worker:

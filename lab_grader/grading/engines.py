@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import multiprocessing
@@ -41,6 +42,10 @@ class Task:
     notebooks: tuple[Notebook, ...] = ()
 
 
+# Warm processes that serve all judges of a run, by level: their addresses.
+_warm: dict[str, str] = {}
+
+
 @functools.cache
 def _host(isolation: str) -> Host:
     """Keep one warm host per process."""
@@ -49,7 +54,7 @@ def _host(isolation: str) -> Host:
     from lab_grader.grading.sandbox.confined import open_host
 
     torch.set_num_threads(1)
-    host = open_host(isolation)
+    host = open_host(isolation, _warm.get(isolation))
     atexit.register(host.close)
     return host
 
@@ -108,7 +113,8 @@ def _unexpected(task: Task, error: BaseException) -> list[Grade]:
 _GRACE = 3.0  # to clean up when a run ends before its time
 
 
-def _begin() -> None:
+def _begin(warm: dict[str, str]) -> None:
+    _warm.update(warm)
     # As an exception, so that workers and folders are cleaned up on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     end_with_parent(_GRACE)
@@ -124,13 +130,24 @@ def _context() -> BaseContext:
     return context
 
 
-def prepare_locally() -> None:
-    """Begin to import torch for all processes, while there is something else to do."""
-    if _SERVED:
-        from multiprocessing.forkserver import ensure_running
+@contextlib.contextmanager
+def prepared(level: str) -> Iterator[None]:
+    """Begin to import torch for all judges and all workers, while there is something else to do."""
+    if not _SERVED or level == "process":
+        yield
+        return
+    from multiprocessing.forkserver import ensure_running
 
-        _context()
-        ensure_running()
+    from lab_grader.grading.sandbox.warm import WarmProcess
+
+    _context()
+    ensure_running()
+    with contextlib.closing(WarmProcess(level)) as warm:
+        _warm[level] = warm.address
+        try:
+            yield
+        finally:
+            del _warm[level]
 
 
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
@@ -141,7 +158,9 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
         alone = bool(suspects)
         todo = collections.deque([suspects.popleft()]) if alone else waiting
         running: dict[Future[list[Grade]], Task] = {}
-        with concurrent.futures.ProcessPoolExecutor(1 if alone else jobs, context, _begin) as pool:
+        with concurrent.futures.ProcessPoolExecutor(
+            1 if alone else jobs, context, _begin, (_warm,)
+        ) as pool:
             try:
                 while running or todo:
                     # No more than is soon begun: whatever was, when a process dies, is suspected.

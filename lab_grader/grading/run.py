@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -11,7 +12,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -92,45 +92,50 @@ def grade(
     exercises = select(what)
     graded_notebooks = _notebooks(notebooks, what, exercises, course)
     students = None if roster is None else read_roster(roster)
-    if engine == "local" and not (out / FILE).exists():  # in a new folder all is still to grade
-        engines.prepare_locally()
-    received = collect.read_submissions(submissions, course.attempts, out)
-    refusals = [one for one in received if isinstance(one, Refused)]
-    handed_in = collect.everybody(received, students)
-    if not handed_in:
-        raise UserError(f"{submissions} holds no submission")
-    book = Gradebook(out)
-    try:
-        chosen_seed = book.seed(seed)
-        if seed is not None and abs(seed) < _GUESSED:
-            print(
-                f"--seed {seed} is short enough to be guessed by the code that is graded: good for a "
-                f"trial. Without --seed a long one is drawn, and kept with the grades.",
-                file=sys.stderr,
-            )
-        book.receive(handed_in, refusals)
-        for one in refusals:
-            if one.trouble:
-                book.trouble(one.student, f"reading {one.source}", one.trouble)
-        book.remember("book", address)
-        limits = {exercise.id: course.limits_of(exercise.id, timeout) for exercise in exercises}
-        assignment = Assignment(tuple(exercises), course, Conditions(level, chosen_seed, limits))
-        work = Work(book, assignment, scheduler if engine == "dask" else None, jobs)
-        work.check(graded_notebooks)
-        work.refuse([one for one in handed_in if one.unreadable])
-        tasks = work.tasks([one for one in handed_in if not one.unreadable])
-        work.run(tasks)
-        book.write_files()
-        from lab_grader.grading.gradebook import reports
+    with contextlib.ExitStack() as stack:
+        if engine == "local" and not (out / FILE).exists():  # in a new folder all is still to grade
+            stack.enter_context(engines.prepared(level))
+        received = collect.read_submissions(submissions, course.attempts, out)
+        refusals = [one for one in received if isinstance(one, Refused)]
+        handed_in = collect.everybody(received, students)
+        if not handed_in:
+            raise UserError(f"{submissions} holds no submission")
+        book = Gradebook(out)
+        try:
+            chosen_seed = book.seed(seed)
+            _warn_of(seed)
+            book.receive(handed_in, refusals)
+            for one in refusals:
+                if one.trouble:
+                    book.trouble(one.student, f"reading {one.source}", one.trouble)
+            book.remember("book", address)
+            limits = {exercise.id: course.limits_of(exercise.id, timeout) for exercise in exercises}
+            assignment = Assignment(tuple(exercises), course, Conditions(level, chosen_seed, limits))
+            work = Work(book, assignment, scheduler if engine == "dask" else None, jobs)
+            work.check(graded_notebooks)
+            work.refuse([one for one in handed_in if one.unreadable])
+            tasks = work.tasks([one for one in handed_in if not one.unreadable])
+            work.run(tasks)
+            book.write_files()
+            from lab_grader.grading.gradebook import reports
 
-        reports.write(out, book)
-        _say(handed_in, refusals, len(tasks), out)
-        return _end(book)
-    except KeyboardInterrupt:
-        print("Stopped. What is graded is kept, and the same command goes on.", file=sys.stderr)
-        raise
-    finally:
-        book.close()
+            reports.write(out, book)
+            _say(handed_in, refusals, len(tasks), out)
+            return _end(book)
+        except KeyboardInterrupt:
+            print("Stopped. What is graded is kept, and the same command goes on.", file=sys.stderr)
+            raise
+        finally:
+            book.close()
+
+
+def _warn_of(seed: int | None) -> None:
+    if seed is not None and abs(seed) < _GUESSED:
+        print(
+            f"--seed {seed} is short enough to be guessed by the code that is graded: good for a "
+            f"trial. Without --seed a long one is drawn, and kept with the grades.",
+            file=sys.stderr,
+        )
 
 
 def _notebooks(
@@ -313,7 +318,7 @@ def _settled(notebook: Notebook, labels: list[str], seconds: float) -> Notebook:
     return dataclasses.replace(notebook, cells=cells, limits=limits)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _progress(total: int) -> Iterator[Any]:
     """Show done, remaining, rate and failures; lines now and then where there is no terminal."""
     console = Console(stderr=True)

@@ -198,14 +198,14 @@ def test_a_killed_sandbox_is_started_again_and_leaves_no_worker(judged: Judged) 
         line = host.line(PACKAGE, Limits())
         there = Submission(InWorker(Talk(line, time.monotonic() + 60)))
         there.attention.softmax(torch.zeros(3))
-        assert host._process is not None
-        first = host._process.pid
+        assert host._warm is not None
+        first = host._warm._process.pid
         os.kill(first, 9)
         select.select([line], [], [], 60)  # until the worker is gone too
         with pytest.raises(AssertionError):
             there.attention.softmax(torch.zeros(3))
         assert there.attention.softmax(torch.zeros(2)).tolist() == [0.5, 0.5]
-        assert host._process.pid != first
+        assert host._warm._process.pid != first
         line.close()
 
 
@@ -213,8 +213,8 @@ def test_closing_the_sandbox_ends_every_process_in_it() -> None:
     host = Sandbox("full")
     line = host.line(PACKAGE, Limits())
     line.open(time.monotonic() + 60)
-    assert host._process is not None
-    process = host._process
+    assert host._warm is not None
+    process = host._warm._process
     assert processes(host) > 3
     host.close()
     assert process.returncode is not None

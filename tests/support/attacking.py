@@ -32,7 +32,7 @@ def functions(file: str) -> list[str]:
 
 def processes(host: Sandbox) -> int:
     """Count all that descends from the host's first process."""
-    assert host._process is not None
+    assert host._warm is not None
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -41,7 +41,7 @@ def processes(host: Sandbox) -> int:
             except OSError:
                 continue
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    family = {host._process.pid}
+    family = {host._warm._process.pid}
     while grown := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= grown
     return len(family)

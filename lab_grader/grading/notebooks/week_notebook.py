@@ -39,7 +39,8 @@ from lab_grader.grading.model import (
     notebook_id,
     refused_as,
 )
-from lab_grader.grading.sandbox.process import ROOT, Host
+from lab_grader.grading.sandbox.process import Host
+from lab_grader.grading.sandbox.warm import ROOT
 
 _OUR_MAGICS = ("%load_ext lab_check", "%load_ext lab_grader", "%hint", "%progress", MAGIC)
 _START_SECONDS = 60.0  # for starting on a busy machine

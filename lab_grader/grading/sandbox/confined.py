@@ -1,69 +1,54 @@
-"""Where learners' code is confined: the levels `full` and `reduced`, and the choice of a level.
-
-`full` starts a warm process in bubblewrap, with nothing in it but Python and what a worker needs of
-this package; every worker is forked from it into namespaces of its own. `reduced` does without
-namespaces: Landlock keeps workers from files, the filter of system calls from everything else.
-"""
+"""Where learners' code is confined: the levels `full` and `reduced`, and the choice of a level."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import subprocess
-import sys
-import sysconfig
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Self
 
-from lab_check import calling
-from lab_check.calling import SCRATCH, messages
+from lab_check.calling import messages
 from lab_check.calling.messages import End, Ended, Ready, Start, Started
 from lab_check.errors import UserError
-from lab_check.paths import CHECK
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remote import WorkerLost
-from lab_grader.grading.model import LEVELS, Limits, rounding
+from lab_grader.grading.model import LEVELS, Limits
 from lab_grader.grading.sandbox.process import (
     HUNG_UP,
-    ROOT,
     DeadlineStream,
     Host,
     ProcessHost,
     death,
     send_files,
 )
+from lab_grader.grading.sandbox.warm import WarmProcess, short
 
-# All that a worker needs of ours, and all that it gets to see.
-_NEEDED = [f"{CHECK.name}/__init__.py", f"{CHECK.name}/{Path(calling.__path__[0]).name}"]
-_LIBRARIES = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
-_DEVICES = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"]
-_CODE = "/lab"
 _IMPORT_SECONDS = 120.0  # importing torch on a busy machine
 
 
-def open_host(level: str) -> Host:
-    """Open a place for workers at a level of isolation; one that cannot be had is a UserError."""
+def open_host(level: str, address: str | None = None) -> Host:
+    """Open a place for workers at a level of isolation; one that cannot be had is a UserError.
+
+    Where a warm process has an address already, it serves this one, too.
+    """
     if level not in LEVELS:
         raise UserError(f"there is no isolation level {level!r}: choose one of {', '.join(LEVELS)}")
-    return ProcessHost() if level == "process" else Sandbox(level)
+    return ProcessHost() if level == "process" else Sandbox(level, address)
 
 
 class Sandbox:
-    """Confined workers, forked from one warm process."""
+    """Confined workers, forked from a warm process: its own, or one that serves others, too."""
 
-    def __init__(self, level: str) -> None:
+    def __init__(self, level: str, address: str | None = None) -> None:
         self.level = level
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._warm: WarmProcess | None = None
+        self._control: socket.socket | None = None
         self._count = 0
-        self._start()
         # Take every step once: what cannot be had is said now, not in the middle of a class.
         try:
+            self._start(address)
             line = self.line({}, Limits())
             line.open(time.monotonic() + _IMPORT_SECONDS)
             line.close()
@@ -83,39 +68,32 @@ class Sandbox:
         return SandboxLine(self, files, limits, listeners)
 
     def close(self) -> None:
-        if self._process is not None:
-            self._control.close()  # the fork server ends its workers and itself
-            try:
-                self._process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
-            self._complaints.close()
+        if self._control is not None:
+            self._control.close()  # the fork server ends the workers
+            self._control = None
+        if self._warm is not None:
+            self._warm.close()
+            self._warm = None
 
-    def _start(self) -> None:
-        self._control, theirs = socket.socketpair()
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
-        descriptor = theirs.fileno()
-        code = _CODE if self.level == "full" else str(ROOT)
-        self._process = subprocess.Popen(
-            _in_bubblewrap(descriptor) if self.level == "full" else _landlocked(descriptor),
-            env=rounding() | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join([code, *_packages()])},
-            cwd="/",
-            pass_fds=[descriptor],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._complaints,
-            start_new_session=True,
-        )
-        theirs.close()
+    def _start(self, address: str | None = None) -> None:
+        """Call a warm process; where none is given, or it does not answer, one of its own."""
+        if address is not None:
+            try:
+                self._call(address)
+                return
+            except (WorkerLost, OSError):
+                self.close()
+        self._warm = WarmProcess(self.level)
         try:
-            messages.receive(self._stream(), Ready)
-        except WorkerLost:
-            self._complaints.seek(0)
-            said = self._complaints.read().decode(errors="replace").strip().splitlines()
-            self.close()
-            raise self._failure(said[-1] if said else "the warm process did not start") from None
+            self._call(self._warm.address)
+        except (WorkerLost, OSError):
+            raise self._failure(self._warm.complaint()) from None
+
+    def _call(self, address: str) -> None:
+        self._control = socket.socket(socket.AF_UNIX)
+        with short(address) as way:
+            self._control.connect(way)
+        messages.receive(self._stream(), Ready)
 
     def _failure(self, step: str) -> UserError:
         return UserError(
@@ -124,6 +102,7 @@ class Sandbox:
         )
 
     def _stream(self) -> DeadlineStream:
+        assert self._control is not None
         return DeadlineStream(self._control, time.monotonic() + _IMPORT_SECONDS, lambda: HUNG_UP)
 
     @budget.undisturbed()
@@ -149,7 +128,7 @@ class Sandbox:
     def end(self, worker: int, wait: bool) -> int | None:
         """End a worker; where it ended by itself (it has a moment, if asked to wait), say how."""
         with self._lock:
-            if self._process is None:
+            if self._control is None:
                 return None
             try:
                 return self._ask(End(worker, wait), Ended).code
@@ -159,6 +138,7 @@ class Sandbox:
     def _ask(self, request: Start | End, kind: type[messages.M], *given: socket.socket) -> messages.M:
         messages.send(self._stream(), request)
         if given:
+            assert self._control is not None
             socket.send_fds(self._control, [b"+"], [one.fileno() for one in given])
         return messages.receive(self._stream(), kind)
 
@@ -212,71 +192,3 @@ class SandboxLine:
             self._socket = None
 
     close = drop
-
-
-_ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-
-
-def _packages() -> list[str]:
-    """List the folders of installed packages: of the environment, the system, the user."""
-    return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-
-
-def _python() -> list[str]:
-    """List the folders that hold this interpreter and its packages."""
-    stdlib = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-    return sorted({sys.prefix, sys.base_prefix, sys.base_exec_prefix, *stdlib, *_packages()})
-
-
-def _landlocked(descriptor: int) -> list[str]:
-    readable = [*_python(), *_LIBRARIES, *_DEVICES, *(str(ROOT / name) for name in _NEEDED)]
-    if os.getuid() == 0:
-        for folder in (folder for path in _python() for folder in Path(path).parents):
-            if not folder.stat().st_mode & 0o001:
-                raise UserError(
-                    f"reduced isolation runs as nobody, who cannot reach Python through {folder}: "
-                    f"grade as another user than root, or with --isolation full"
-                )
-    there = [path for path in readable if Path(path).exists()]
-    return [sys.executable, "-m", "lab_check.calling.forkserver", str(descriptor), *there]
-
-
-def _in_bubblewrap(descriptor: int) -> list[str]:
-    program = shutil.which("bwrap")
-    if program is None:
-        raise UserError(
-            "full isolation needs bubblewrap: install the package `bubblewrap` (`make system`)"
-        )
-    command = [program, "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
-    if os.getuid() == 0:
-        # Really nobody, not root under another name: the warm process gives up root itself.
-        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    else:
-        command += ["--unshare-user"]
-    steps = {path: ["--ro-bind-try", path, path] for path in (*_python(), *_LIBRARIES)}
-    # An installed package lies among Python's own; the bank and the solutions must not be seen.
-    for package in ("lab_check", "lab_grader", "lab_transformer"):
-        steps[str(ROOT / package)] = ["--tmpfs", str(ROOT / package)]
-    steps |= {path: ["--dev-bind", path, path] for path in _DEVICES}
-    for name in _NEEDED:
-        steps[f"{_CODE}/{name}"] = ["--ro-bind", str(ROOT / name), f"{_CODE}/{name}"]
-    # Workers have a scratch of their own; this one is for what the warm process imports. Not /tmp,
-    # where Python itself may lie.
-    if not any(Path("/tmp") in Path(path).parents for path in steps):
-        steps["/tmp"] = ["--symlink", SCRATCH, "/tmp"]
-    steps |= {SCRATCH: ["--perms", "1777", "--tmpfs", SCRATCH], "/dev/shm": []}
-    steps["/proc"] = ["--proc", "/proc"]
-    # Folders on the way, which bubblewrap would make for their owner only.
-    for path in list(steps):
-        steps = {str(folder): ["--dir", str(folder)] for folder in Path(path).parents} | steps
-    # What lies inside something else comes after it.
-    for path in sorted(steps, key=lambda path: Path(path).parts):
-        command += steps[path] or ["--dir", path]
-    command += ["--setenv", "TMPDIR", SCRATCH, "--remount-ro", "/", "--", sys.executable]
-    return [*command, "-m", "lab_check.calling.forkserver", str(descriptor)]

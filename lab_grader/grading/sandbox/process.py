@@ -19,12 +19,11 @@ from typing import Protocol, Self
 import torch
 
 from lab_check.calling import messages
-from lab_check.paths import HOME
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remote import Line, WorkerLost
 from lab_grader.grading.model import Limits, rounding
+from lab_grader.grading.sandbox.warm import ROOT
 
-ROOT = HOME.resolve()
 _IMPORT_SECONDS = 60.0  # importing torch on a busy machine
 
 
