@@ -53,8 +53,9 @@ def test_a_damaged_answer_is_refused_or_is_another_answer(message: bytes) -> Non
 def test_what_can_be_packed_comes_back(value: Any) -> None:
     packed = codec.pack(value)
     found = read(packed)
-    # Half characters are replaced on the way, and a set may come in another order then.
-    if found is not None and not re.search(r"\\ud[89a-f]", repr(value)):
+    # Half characters are replaced on the way, and a set may come in another order then; of what is no
+    # number a set may hold two, and comes back with one.
+    if found is not None and not re.search(r"\\ud[89a-f]|nan.*nan", repr(value)):
         assert codec.pack(found) == packed
 
 
