@@ -35,16 +35,16 @@ class ForkServer:
         self._readable = readable
         # Process and folder of each worker, by its judge and the judge's number for it.
         self._workers: dict[_Name, tuple[int, str]] = {}
+        self._lines = selectors.DefaultSelector()
+        for line in (owner, judges):
+            self._lines.register(line, selectors.EVENT_READ)
 
     def serve(self) -> None:
         """Answer all judges who call, until the one who started it hangs up."""
         from lab_check.calling import messages
 
-        lines = selectors.DefaultSelector()
-        lines.register(self._owner, selectors.EVENT_READ)
-        lines.register(self._judges, selectors.EVENT_READ)
         while True:
-            for key, _ in lines.select():
+            for key, _ in self._lines.select():
                 line = key.fileobj
                 assert isinstance(line, socket.socket)
                 if line is self._owner:
@@ -52,14 +52,14 @@ class ForkServer:
                     return
                 if line is self._judges:
                     judge, _ = self._judges.accept()
-                    lines.register(judge, selectors.EVENT_READ)
+                    self._lines.register(judge, selectors.EVENT_READ)
                     messages.send(SocketStream(judge), messages.Ready())
                     continue
                 try:
                     self._answer(line)
                 except (EOFError, OSError):
                     self._end_all(line.fileno())
-                    lines.unregister(line)
+                    self._lines.unregister(line)
                     line.close()
 
     def _answer(self, line: socket.socket) -> None:
@@ -74,6 +74,13 @@ class ForkServer:
                 messages.send(stream, Started(self._spawn(line, name, memory, sockets)))
             case End(_, wait):
                 messages.send(stream, Ended(self._end(name, wait)))
+
+    def _hang_up(self) -> None:
+        """Leave a worker nothing of the lines to judges."""
+        for key in list(self._lines.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+        self._lines.close()
 
     def _end_all(self, judge: int | None) -> None:
         for name in list(self._workers):
@@ -92,6 +99,7 @@ class ForkServer:
         home = _PRIVATE[0] if apart else tempfile.mkdtemp(prefix="lab-worker-")
         worker = confine.fork_apart() if apart else os.fork()
         if worker == 0:
+            self._hang_up()
             _work(connection, listeners, write, memory, self._readable, home)
         self._workers[name] = worker, home
         os.close(write)

@@ -15,7 +15,7 @@ from lab_check.exercises import catalogue
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
 from lab_grader.grading.judging import judge
-from lab_grader.grading.model import Grade, HandedIn
+from lab_grader.grading.model import Conditions, Grade, HandedIn
 
 FIRST = "test_scores_become_weights_along_the_last_axis"
 
@@ -25,7 +25,7 @@ def graded(code: Callable[..., Tensor], seed: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(judge, "_known", lambda *_: None)
     one = HandedIn("student-01", {"attention.py": b"def softmax(): ..."})
     line = Near(lambda: InProcess(lambda module, name: code))
-    (grade,) = judge.grade(one, [catalogue()["2.2"]], line, "process", seed, {}, Path())
+    (grade,) = judge.grade(one, [catalogue()["2.2"]], line, Conditions("process", seed, {}), Path())
     line.close()
     return grade
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gradebooks import begun, filled, out
-from workspaces import released
+from workspaces import learner, released
 
 from lab_grader.serve import BOOK, bind
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["begun", "filled", "out", "released"]
+__all__ = ["begun", "filled", "learner", "out", "released"]
 
 BROWSERS = [
     "chromium",

@@ -18,7 +18,7 @@ from lab_check.exercises import Exercise, catalogue
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
 from lab_grader.grading.judging import judge
-from lab_grader.grading.model import STATUSES, HandedIn, Limits
+from lab_grader.grading.model import STATUSES, Conditions, HandedIn, Limits
 
 # A function of a tensor, one of numbers, one that is given a function, a set of pairs, a class.
 EXERCISES = ["2.2", "6.1", "5.3", "3.5"]
@@ -41,8 +41,8 @@ def test_every_answer_gives_a_grade(id: str, answers: list[bytes]) -> None:
     line = Stranger(lambda id: framed(id, next(turn)))
     with mock.patch.object(judge, "_known", known):
         (grade,) = judge.grade(
-            HandedIn("student-01", FILES), [catalogue()[id]], line, "process", PUBLISHED_SEED,
-            {id: Limits()}, Path(),
+            HandedIn("student-01", FILES), [catalogue()[id]], line,
+            Conditions("process", PUBLISHED_SEED, {id: Limits()}), Path(),
         )  # fmt: skip
     assert grade.status in STATUSES
     assert grade.status != "unexpected", grade.extra
