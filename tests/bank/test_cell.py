@@ -13,6 +13,7 @@ from learner import EXERCISES, Answer, Learner, enter, in_fork, solution
 
 from lab_check import cells
 from lab_check.errors import UserError
+from lab_check.paths import checker_in, workspace_around
 from lab_check.workspace import Workspace
 
 WRONG = "def similarity_scores(x):\n    return x @ x\n"
@@ -22,7 +23,9 @@ RIGHT = "def similarity_scores(x):\n    return x @ x.mT\n"
 class Notebook:
     """An IPython shell in a fork, as a kernel would run it; cells are run in order."""
 
-    def __init__(self, root: Path, installed: Path | None = None, *cells: str) -> None:
+    def __init__(
+        self, root: Path, installed: Path | None = None, *cells: str, name: str = "lab_check"
+    ) -> None:
         from IPython.core.interactiveshell import InteractiveShell
         from traitlets.config import Config
 
@@ -35,7 +38,7 @@ class Notebook:
         self.shown: list[dict[str, str]] = []
         publish: Callable[..., None] = lambda data, **_: self.shown.append(data)  # noqa: E731
         self.shell.display_pub.publish = publish  # type: ignore[method-assign]
-        self.run(*cells, "%load_ext lab_check")
+        self.run(*cells, f"%load_ext {name}")
 
     def run(self, *cells: str) -> None:
         for cell in cells:
@@ -64,6 +67,25 @@ def kernel(learner: Learner) -> Callable[[Callable[[Notebook], object]], Answer]
 
 
 Kernel = Callable[[Callable[[Notebook], object]], Answer]
+
+
+def test_a_notebook_of_the_first_edition_works_and_is_told_the_new_name(learner: Learner) -> None:
+    def session() -> int:
+        Notebook(learner.root, name="lab_grader").exercise("2.1", RIGHT)
+        return 0
+
+    answer = in_fork(session)
+    assert answer.code == 0, answer.out + answer.err
+    assert answer.out.count("lab_grader is called lab_check now") == 1
+    assert "✓ 2.1" in answer.out
+
+
+def test_a_workspace_of_the_first_edition_is_still_one(tmp_path: Path) -> None:
+    (tmp_path / "lab_grader").mkdir()
+    (tmp_path / "lab_grader" / "exercises.json").write_text("{}")
+    (tmp_path / "notebooks").mkdir()
+    assert workspace_around(tmp_path / "notebooks") == tmp_path
+    assert checker_in(tmp_path) == "lab_grader"
 
 
 def test_a_cell_changes_its_block_and_not_one_other_byte(learner: Learner, kernel: Kernel) -> None:
