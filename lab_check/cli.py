@@ -37,7 +37,7 @@ Command = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.Arg
 
 
 @dataclass(frozen=True)
-class Course:
+class CourseSide:
     """What the course's own side adds to the command: it has the bank, and grades."""
 
     add_commands: Callable[[Command], None]
@@ -45,7 +45,7 @@ class Course:
     findings: Callable[[], Iterator[Finding]]
 
 
-def main(argv: Sequence[str] | None = None, course: Course | None = None) -> int:
+def main(argv: Sequence[str] | None = None, course: CourseSide | None = None) -> int:
     """Run the `lab` command and give its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None, course: Course | None = None) -> int
         return MISUSED
 
 
-def _run(words: list[str], course: Course | None) -> int:
+def _run(words: list[str], course: CourseSide | None) -> int:
     if words and words[0] in _LEARNERS:
         _enter_workspace(words)
     for stream in (sys.stdout, sys.stderr):
@@ -85,7 +85,7 @@ def _enter_workspace(words: list[str]) -> None:
         os.execve(sys.executable, [sys.executable, "-m", checker, *words], environment)
 
 
-def _parser(course: Course | None) -> argparse.ArgumentParser:
+def _parser(course: CourseSide | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lab",
         description="Build a Transformer, and know at once whether each block is right.",

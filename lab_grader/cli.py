@@ -21,7 +21,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the `lab` command and give its exit code."""
-    return cli.main(argv, cli.Course(add_commands, _known, _findings))
+    return cli.main(argv, cli.CourseSide(add_commands, _known, _findings))
 
 
 def _known(exercise: Exercise) -> KnownTurns:

@@ -146,7 +146,7 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Refused:
+class CallbackFailed:
     """Judge to worker: a callback that ended in an error."""
 
     reason: str
@@ -156,7 +156,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Handle:
+class KeptModule:
     """A module that the worker made before."""
 
     number: int
@@ -191,11 +191,11 @@ class Linked:
     jacobians: list[Tensor]
 
 
-Part = Handle | Function | Generator | Leaf | Linked
+Part = KeptModule | Function | Generator | Leaf | Linked
 _PARTS: dict[str, type[Part]] = {kind.__name__: kind for kind in typing.get_args(Part)}
 
 ToForkServer = Start | End
-ToWorker = Files | Key | Call | Returned | Refused
+ToWorker = Files | Key | Call | Returned | CallbackFailed
 FromWorker = Answer | Failed | Callback | Backward
 Message = ToForkServer | ToWorker | FromWorker | Ready | Started | Ended
 M = TypeVar("M")

@@ -29,9 +29,9 @@ from lab_check.calling.messages import (
     Backward,
     Call,
     Callback,
+    CallbackFailed,
     Failed,
     Message,
-    Refused,
     Returned,
 )
 from lab_check.calling.printing import Tail
@@ -107,7 +107,7 @@ class Worker:
 
         def special(part: messages.Part) -> Any:
             match part:
-                case messages.Handle(number):
+                case messages.KeptModule(number):
                     return self._code._made[number]
                 case messages.Function(number):
                     return _Callback(self, number)
@@ -125,8 +125,8 @@ class Worker:
         return self._code.run(target, args, kwargs, call.gradients)
 
 
-def _made(value: Any) -> messages.Handle | None:
-    return messages.Handle(value.number) if isinstance(value, Made) else None
+def _made(value: Any) -> messages.KeptModule | None:
+    return messages.KeptModule(value.number) if isinstance(value, Made) else None
 
 
 class _Callback(nn.Module):
@@ -146,8 +146,8 @@ class _Callback(nn.Module):
 
     def ask(self, question: Callback | Backward) -> Returned:
         self._worker.say(question)
-        answer: Returned | Refused = self._worker.hear(Returned | Refused)
-        if isinstance(answer, Refused):
+        answer: Returned | CallbackFailed = self._worker.hear(Returned | CallbackFailed)
+        if isinstance(answer, CallbackFailed):
             raise ValueError(answer.reason)
         return answer
 

@@ -574,7 +574,7 @@ def answers_a_dictionary_with_a_list_for_a_key(scores, dim):
 
 @ends_as("crashed")
 def answers_a_handle_that_makes_no_sense(scores, dim):
-    _answer(_described("Handle", -1))
+    _answer(_described("KeptModule", -1))
 
 
 @ends_as("crashed")
@@ -744,7 +744,7 @@ def returns_a_module_that_acts_as_a_tensor(scores, dim):
 
 @ends_as("wrong")
 def answers_a_module_that_was_never_made(scores, dim):
-    _answer(_described("Handle", 10**9))
+    _answer(_described("KeptModule", 10**9))
 
 
 @ends_as("crashed")

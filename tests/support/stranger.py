@@ -141,7 +141,7 @@ def some(kind: str, *parts: st.SearchStrategy[Any]) -> st.SearchStrategy[codec.D
 answers = some(
     "Answer",
     values
-    | st.builds(codec.Described, st.sampled_from(["Handle", "Leaf", "Call"]), st.tuples(numbers)),
+    | st.builds(codec.Described, st.sampled_from(["KeptModule", "Leaf", "Call"]), st.tuples(numbers)),
     st.dictionaries(texts, tensors | st.none(), max_size=2),
     st.dictionaries(st.sampled_from(["0", "1", "x"]), tensors | st.sets(keys), max_size=2),
     texts,

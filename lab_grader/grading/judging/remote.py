@@ -11,7 +11,15 @@ from torch import Tensor
 
 from lab_check.calling import codec, failures, messages
 from lab_check.calling.calls import Made, Reply, Target, changeable, changed
-from lab_check.calling.messages import Answer, Backward, Callback, Failed, FromWorker, Refused, Returned
+from lab_check.calling.messages import (
+    Answer,
+    Backward,
+    Callback,
+    CallbackFailed,
+    Failed,
+    FromWorker,
+    Returned,
+)
 from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.model import Limits
@@ -151,7 +159,7 @@ class InWorker:
         def special(item: Any) -> messages.Part | None:
             match item:
                 case Made():
-                    return messages.Handle(item.number)
+                    return messages.KeptModule(item.number)
                 case torch.Generator():
                     return messages.Generator(item.get_state())
                 case Tensor() if item.grad_fn is not None:
@@ -177,7 +185,7 @@ class InWorker:
             self._talk.tell(messages.pack(self._call_back(said, len(message))))
         raise codec.CodecError("too many callbacks")
 
-    def _call_back(self, question: Callback | Backward, size: int) -> Returned | Refused:
+    def _call_back(self, question: Callback | Backward, size: int) -> Returned | CallbackFailed:
         try:
             self._given_bytes += size
             if size > _ARGUMENTS or self._given_bytes > _ALL_ARGUMENTS:
@@ -197,7 +205,7 @@ class InWorker:
             self._kept.append((inputs, output))
             return Returned(output.detach(), len(self._kept) - 1)
         except Exception as error:
-            return Refused(printable(f"{type(error).__name__}: {error}"))
+            return CallbackFailed(printable(f"{type(error).__name__}: {error}"))
 
     def _back(self, question: Backward) -> Returned:
         inputs, output = self._kept[question.call]
@@ -238,7 +246,7 @@ def _reply(
 
 
 def _made(part: messages.Part) -> Made:
-    if not isinstance(part, messages.Handle) or part.number < 0:
+    if not isinstance(part, messages.KeptModule) or part.number < 0:
         raise codec.CodecError(f"a {type(part).__name__} in the place of a value")
     return Made(part.number)
 

@@ -149,5 +149,5 @@ def test_a_message_of_another_kind_or_with_other_parts_is_refused(
 def test_a_dictionary_of_somebodys_is_no_message_and_no_part_of_one() -> None:
     with pytest.raises(CodecError, match="a message is expected"):
         messages.unpack(codec.pack({"kind": "Ended", "code": 0}), messages.Ended)
-    lookalike = {"described": ["Handle", 0], "number": 0}
+    lookalike = {"described": ["KeptModule", 0], "number": 0}
     assert messages.restore(codec.unpack(codec.pack(lookalike)), lambda part: 1 / 0) == lookalike
