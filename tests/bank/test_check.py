@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -260,4 +261,6 @@ def test_a_check_that_is_stopped_says_so_in_one_line(learner: Learner) -> None:
         assert process.stdout.readline().startswith("in ")
         os.killpg(process.pid, 2)  # as Ctrl-C does: to everybody in the foreground
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, "", "\nlab: stopped\n")
+    assert (out, err) == ("", "\nlab: stopped\n")
+    # Interrupted in an `exec` of an import, Python ends by the signal itself; a shell shows 130 for both.
+    assert process.returncode in (130, -signal.SIGINT)
