@@ -262,5 +262,5 @@ def test_a_check_that_is_stopped_says_so_in_one_line(learner: Learner) -> None:
         os.killpg(process.pid, 2)  # as Ctrl-C does: to everybody in the foreground
         out, err = process.communicate(timeout=60)
     assert (out, err) == ("", "\nlab: stopped\n")
-    # Interrupted in an `exec` of an import, Python ends by the signal itself; a shell shows 130 for both.
+    # Interrupted in an `exec` of an import, Python ends by the signal; a shell shows 130 for both.
     assert process.returncode in (130, -signal.SIGINT)
