@@ -21,6 +21,13 @@ CHAPTERS = [page for page in PAGES if re.match(r"book/\d\d_", page)]
 NOTEBOOKS = [page for page in PAGES if page.startswith("notebooks/")]
 
 
+def typeset(page: Page, where: str) -> None:
+    """Open a page and wait until it is whole: a network at rest says nothing of formulas being set."""
+    page.goto(where, wait_until="networkidle")
+    page.wait_for_function("!document.querySelector('.math') || window.MathJax?.startup?.promise")
+    page.evaluate("window.MathJax?.startup?.promise")
+
+
 def test_every_week_from_1_to_8_has_a_chapter_and_a_notebook() -> None:
     weeks = [f"{week:02}" for week in range(1, 9)]
     assert [Path(page).name[:2] for page in CHAPTERS] == weeks
@@ -39,7 +46,7 @@ def test_pages_ask_nobody_else_raise_no_error_and_never_scroll_sideways(
     page.on("console", lambda m: m.type == "error" and trouble.append(m.text))
     page.on("pageerror", lambda error: trouble.append(str(error)))
     for name in ["index.html", "search.html", *PAGES]:
-        page.goto(address + name, wait_until="networkidle")
+        typeset(page, address + name)
         root = "document.documentElement"
         if page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"):
             trouble.append(f"{name} scrolls sideways")
@@ -162,7 +169,7 @@ def test_the_right_answer_stands_at_no_place_of_its_own() -> None:
 def test_a_phone_shows_formulas_and_drawings_at_a_size_to_read(browser: Browser, address: str) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
     for chapter in CHAPTERS:
-        page.goto(address + chapter, wait_until="networkidle")
+        typeset(page, address + chapter)
         beyond = "all => all.filter(e => e.getBoundingClientRect().right > innerWidth).length"
         assert page.locator("mjx-container").count() > 0
         assert page.eval_on_selector_all("mjx-container", beyond) == 0, chapter
