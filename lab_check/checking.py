@@ -12,7 +12,7 @@ from lab_check.exercises import Exercise, catalogue
 from lab_check.paths import RECORDINGS
 from lab_check.running.bench import Bench, find_device
 from lab_check.running.children import check_in_children
-from lab_check.running.judging import Judge
+from lab_check.running.judging import Judge, diagnose
 from lab_check.running.results import Result, Status
 from lab_check.workspace import Workspace
 
@@ -34,7 +34,11 @@ def check_exercises(
     A version of each block is kept. Where a file cannot be imported, the result has no properties, and
     its diagnosis says why.
     """
-    judge = Judge(Bench(device=find_device(device)), check_in_children, known)
+    judge = Judge(
+        Bench(device=find_device(device)),
+        check_in_children,
+        lambda exercise, tried: diagnose(tried, known(exercise)),
+    )
     started = {exercise.id: exercise for exercise in exercises if workspace.is_started(exercise)}
     modules = sorted({exercise.module for exercise in started.values()})
     ill = importing.troubles(workspace.package, modules)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import fcntl
-import functools
 import gc
 import hashlib
 import json
@@ -15,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ def record(exercise: Exercise) -> list[bytes]:
 
 def recorded(exercise: Exercise) -> list[Path]:
     """Record an exercise, unless that was done before and nothing it depends on has changed."""
-    return _stored(exercise) or _kept(CACHE, exercise, KINDS, lambda: record(exercise))
+    return _stored(exercise) or _kept(exercise)
 
 
 def _stored(exercise: Exercise) -> list[Path] | None:
@@ -104,54 +103,28 @@ def known(exercise: Exercise) -> KnownTurns:
     return turns.recorded(recorded(exercise)[1])
 
 
-def known_for(exercise: Exercise, seed: int, folder: Path) -> KnownTurns:
-    """Tell what is known of an exercise's wrong turns on the inputs of a seed; kept in a folder."""
-    from lab_check.diagnosing import fingerprints
-    from lab_check.diagnosing.fingerprints import Turns, load, pack, turns_from
-    from lab_check.diagnosing.turns import KnownTurns
-    from lab_grader import bank
-
-    def kept(kind: str, make: Callable[[], Any]) -> Any:
-        (path,) = _kept(folder, exercise, (f"{seed}-{kind}",), lambda: [pack(make())])
-        return load(path)
-
-    right, messages = kept("right", lambda: list(bank.reference(exercise.id, seed)))
-
-    def turns(count: int) -> Turns:
-        found = kept(
-            str(count), lambda: fingerprints.store(bank.turns(exercise.id, seed, count), right)
-        )
-        return turns_from(found, right)
-
-    # To run all turns takes long, and many classes never need it.
-    suspects = functools.partial(bank.suspects, exercise.id, seed)
-    return KnownTurns(right, [], messages, lambda: turns(1) + turns(2), suspects)
-
-
-def _kept(
-    folder: Path, exercise: Exercise, kinds: Sequence[str], make: Callable[[], list[bytes]]
-) -> list[Path]:
-    """Make something once, and keep it as long as nothing it depends on has changed."""
-    paths = _paths(folder, exercise, kinds)
+def _kept(exercise: Exercise) -> list[Path]:
+    """Record an exercise once, and keep that as long as nothing it depends on has changed."""
+    paths = _paths(exercise)
     if all(path.exists() for path in paths):
         return paths
-    with _locked(folder / f"{exercise.id}.lock"):
+    with _locked(CACHE / f"{exercise.id}.lock"):
         if not all(path.exists() for path in paths):
-            for path, kind, content in zip(paths, kinds, make(), strict=True):
-                for old in folder.glob(f"{exercise.id}-{'?' * _DIGITS}.{kind}"):
+            for path, kind, content in zip(paths, KINDS, record(exercise), strict=True):
+                for old in CACHE.glob(f"{exercise.id}-{'?' * _DIGITS}.{kind}"):
                     old.unlink()
                 write_whole(path, content)
     return paths
 
 
-def _paths(folder: Path, exercise: Exercise, kinds: Sequence[str]) -> list[Path]:
+def _paths(exercise: Exercise) -> list[Path]:
     digest = _digest(exercise)
-    return [folder / f"{exercise.id}-{digest}.{kind}" for kind in kinds]
+    return [CACHE / f"{exercise.id}-{digest}.{kind}" for kind in KINDS]
 
 
 def record_all(exercises: list[Exercise], done: Callable[[], object]) -> dict[str, list[Path]]:
     """Record many exercises, on all cores."""
-    paths = {exercise.id: _stored(exercise) or _paths(CACHE, exercise, KINDS) for exercise in exercises}
+    paths = {exercise.id: _stored(exercise) or _paths(exercise) for exercise in exercises}
     missing = [id for id, files in paths.items() if not all(path.exists() for path in files)]
     for _ in range(len(exercises) - len(missing)):
         done()

@@ -13,8 +13,15 @@ import torch
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What takes longest comes first, so that no core idles at the end.
-LONGEST = ["test_bank.py", "07_cross_attention.ipynb"]
+# What takes longest comes first, then the notebooks, so that no core idles at the end.
+LONGEST = [
+    "test_pages.py",
+    "test_bank.py",
+    "test_week_notebook.py",
+    "test_notebook_attacks.py",
+    "test_attacks.py",
+    "test_gradebook.py",
+]
 
 # Sandboxes are made of what only Linux has; marked tests look into /proc, set limits that macOS
 # ignores, or give files names that its disks refuse.
@@ -27,9 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if SANDBOX in item.path.parents or item.get_closest_marker("linux"):
                 item.add_marker(skip)
-    items.sort(
-        key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST)
-    )
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    if item.path.name in LONGEST:
+        return LONGEST.index(item.path.name)
+    return len(LONGEST) + (item.path.suffix != ".ipynb")
 
 
 def available_devices() -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,30 +64,15 @@ _Compared = list[tuple[tuple[str, ...], Trace, set[str]]]
 
 @dataclass(frozen=True)
 class KnownTurns:
-    """What is known of an exercise: the right trace, and that of every wrong turn and pair of them.
-
-    Where it takes time to find out, `later` gives more turns. It is asked only when none of the others
-    explains everything, so they must be the simpler ones. Before all that, `suspects` gives those
-    single turns that do in one test, by its name, what somebody says is the same: most mistakes are
-    known, and so most are found among them.
-    """
+    """What is known of an exercise: the right trace, and that of every wrong turn and pair of them."""
 
     right: Trace
     turns: Turns
     messages: dict[str, str]
-    later: Callable[[], Turns] = list
-    suspects: Callable[[str, Callable[[Trace], bool]], Turns] = lambda test, same: []
 
     @functools.cached_property
-    def _first(self) -> _Compared:
-        return self._compared(self.turns)
-
-    @functools.cached_property
-    def _all(self) -> _Compared:
-        return self._first + self._compared(self.later())
-
-    def _compared(self, turns: Turns) -> _Compared:
-        return [(names, trace, self._off(trace)) for names, trace in turns]
+    def _compared(self) -> _Compared:
+        return [(names, trace, self._off(trace)) for names, trace in self.turns]
 
     def _off(self, trace: Trace) -> set[str]:
         right = self.right
@@ -108,26 +93,10 @@ class KnownTurns:
         off = self._off(trace)
         if not off:
             return None
-        found = self._find(trace, off, self._compared(self._suspected(trace, off)))
-        if found is None or not found.exact:
-            found = self._find(trace, off, self._first)
-        if found is None or not found.exact:
-            found = self._find(trace, off, self._all)
+        found = self._find(trace, off, self._compared)
         if found is None or not found.exact:
             found = self._past_errors(trace, off) or found
-        return found or self._same_calls(trace, off, self._all)
-
-    def _suspected(self, trace: Trace, off: set[str]) -> Turns:
-        """Give the turns that do the same in the first test that is off."""
-        (test,) = _tests([next(key for key in trace if key in off)])
-        seen = {key: left for key, left in trace.items() if _tests([key]) == {test}}
-
-        def same(theirs: Trace) -> bool:
-            return theirs.keys() == seen.keys() and all(
-                _likeness(seen[key], theirs[key]) == 1.0 for key in seen
-            )
-
-        return self.suspects(test, same)
+        return found or self._same_calls(trace, off, self._compared)
 
     def _past_errors(self, trace: Trace, off: set[str]) -> Diagnosis | None:
         """Where some calls end in an error: name its cause, and what is wrong with the other calls."""
@@ -135,12 +104,12 @@ class KnownTurns:
         if raised in (set(), off):
             return None
         rest = {key: seen for key, seen in trace.items() if key not in raised}
-        past = self._find(rest, off - raised, self._all)
+        past = self._find(rest, off - raised, self._compared)
         if past is None or not past.exact:
             return None
         errors: _Compared = [
             (names, theirs, {key for key in wrong if _raises(theirs[key])})
-            for names, theirs, wrong in self._all
+            for names, theirs, wrong in self._compared
             if len(names) == 1
         ]
         cause = self._find(trace, raised, errors) or self._same_calls(trace, raised, errors)

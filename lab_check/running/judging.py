@@ -16,18 +16,18 @@ from lab_check.running.tests import Test, load_tests
 class Judge:
     """Results by exercise; an exercise that fails asks for those it needs.
 
-    `check` runs tests, and `known` tells what is known of an exercise's wrong turns.
+    `check` runs tests, and `name` says what mistake it is, of an exercise and of how its tests ended.
     """
 
     def __init__(
         self,
         bench: Bench | None = None,
         check: Callable[[list[Test], Bench], Iterable[Property]] = check_in_turn,
-        known: Callable[[Exercise], KnownTurns | None] = lambda exercise: None,
+        name: Callable[[Exercise, list[Property]], Diagnosis | None] = lambda _, tried: diagnose(tried),
     ) -> None:
         self._bench = bench or Bench()
         self._check = check
-        self._known = known
+        self._name = name
         self._results: dict[str, Result] = {}
 
     def result(self, exercise: Exercise) -> Result:
@@ -47,7 +47,7 @@ class Judge:
                 result.waits_for = self._waits_for(result)
                 result.status = Status.WAITING if result.waits_for else Status.WRONG
                 if result.status is Status.WRONG:
-                    result.diagnosis = diagnose(properties, self._known(exercise))
+                    result.diagnosis = self._name(exercise, properties)
                 else:
                     result.diagnosis = self._lost(result)
         result.seconds = time.perf_counter() - start
@@ -83,7 +83,7 @@ _SYMPTOMS = (
 )  # fmt: skip
 
 
-def diagnose(properties: list[Property], known: KnownTurns | None) -> Diagnosis | None:
+def diagnose(properties: list[Property], known: KnownTurns | None = None) -> Diagnosis | None:
     """Name the mistake: a known wrong turn, or else the plainest symptom."""
     trace = {key: value for property in properties for key, value in property.trace.items()}
     found = known.recognise(trace) if known is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from lab_check.calling.calls import InProcess, import_block
@@ -24,7 +24,6 @@ __all__ = [
     "reference",
     "space",
     "spaces",
-    "suspects",
     "tapes",
     "trace",
     "turns",
@@ -150,17 +149,4 @@ def turns(exercise: str, seed: int, count: int) -> Turns:
             passes, theirs = runs.of(names)
             if not passes:  # two wrong turns can cancel out
                 found.append((names, theirs))
-    return found
-
-
-def suspects(exercise: str, seed: int, test: str, same: Callable[[Trace], bool]) -> Turns:
-    """Find the single wrong turns that do the same in one test, and run the other tests on them."""
-    found: Turns = []
-    runs = _runs(exercise, seed)
-    (one,) = (other for other in load_tests()[exercise] if other.name == test)
-    for turn in space(exercise).turns:
-        if same(runs.one((turn.name,), one)[1]):
-            passes, theirs = runs.of((turn.name,))
-            if not passes:
-                found.append(((turn.name,), theirs))
     return found

@@ -6,18 +6,15 @@ import atexit
 import collections
 import concurrent.futures
 import contextlib
-import dataclasses
 import functools
 import multiprocessing
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab_check.errors import UserError
@@ -38,7 +35,6 @@ class Task:
     submission: HandedIn
     exercises: tuple[str, ...]
     conditions: Conditions
-    cache: str | None  # a folder on this machine; None for one of the process's own
     notebooks: tuple[Notebook, ...] = ()
 
 
@@ -59,14 +55,6 @@ def _host(isolation: str) -> Host:
     return host
 
 
-@functools.cache
-def _own_cache() -> str:
-    """Make a folder that lasts as long as this process."""
-    folder = tempfile.TemporaryDirectory(prefix="lab-known-")
-    atexit.register(folder.cleanup)
-    return folder.name
-
-
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
     # Without one there is nothing to grade, and all will say so.
@@ -84,9 +72,8 @@ def _graded(task: Task, host: Host) -> list[Grade]:
 
     exercises = [catalogue()[id] for id in task.exercises]
     line = host.line(task.submission.files, task.conditions.limits[task.exercises[0]])
-    cache = Path(task.cache or _own_cache())
     try:
-        grades = judge.grade(task.submission, exercises, line, task.conditions, cache)
+        grades = judge.grade(task.submission, exercises, line, task.conditions)
     finally:
         line.close()
     tried = []
@@ -215,7 +202,7 @@ def run_on_dask(
         futures = {
             client.submit(
                 grade_task,
-                dataclasses.replace(task, cache=None),  # the path means nothing on another machine
+                task,
                 key=f"lab-{number}-{task.submission.digest[:16]}",
                 pure=False,
             ): task

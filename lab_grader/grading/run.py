@@ -235,9 +235,8 @@ class Work:
     def _task(
         self, submission: HandedIn, exercises: list[Exercise], notebooks: list[Notebook]
     ) -> engines.Task:
-        cache = str(self._book.folder / ".known")
         ids = tuple(exercise.id for exercise in exercises)
-        return engines.Task(submission, ids, self._assignment.conditions, cache, tuple(notebooks))
+        return engines.Task(submission, ids, self._assignment.conditions, tuple(notebooks))
 
     def tasks(self, handed_in: list[HandedIn]) -> list[engines.Task]:
         """Make a task of every submission with something that is not graded yet."""

@@ -71,23 +71,6 @@ def test_of_pairs_that_do_the_same_the_likelier_is_named() -> None:
     assert turns.recognise(both).name == "a + b"
 
 
-def test_what_takes_time_is_asked_only_when_nothing_simpler_explains_all() -> None:
-    asked = []
-
-    def pairs() -> list:
-        asked.append(True)
-        return [(("a", "b"), {"0": value(2.0), "1": value(3.0)})]
-
-    right = dict.fromkeys("01", value(0.0))
-    singles = known(a=right | {"0": value(2.0)}, b=right | {"1": value(3.0)})
-    turns = KnownTurns(right, singles.turns, singles.messages, pairs)
-    assert turns.recognise(right | {"0": value(2.0)}).name == "a"
-    assert not asked
-    for _ in range(2):
-        assert turns.recognise({"0": value(2.0), "1": value(3.0)}).name == "a + b"
-    assert len(asked) == 1
-
-
 def test_two_mistakes_are_named_where_one_is_an_error_that_hides_the_other() -> None:
     right = {f"{test}/0": value(0.0) for test in "abcdef"}
     turns = known(

@@ -11,13 +11,10 @@ from torch import Tensor, nn
 
 from lab_check.calling.calls import InProcess, Target
 from lab_check.diagnosing.fingerprints import Trace, store, turns_from
-from lab_check.diagnosing.turns import KnownTurns
 from lab_check.errors import UserError
-from lab_check.exercises import catalogue
 from lab_check.running.bench import Bench, trace_test
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_grader import bank
-from lab_grader.record import known_for
 
 EXERCISE = "4.1"
 
@@ -37,21 +34,6 @@ def test_a_change_that_a_run_never_reaches_takes_over_that_run(monkeypatch: pyte
     runs = bank._Runs(EXERCISE, PUBLISHED_SEED)
     assert [runs.of(names) for names in some] == wanted
     assert count < len(runs._done)
-
-
-def test_suspects_lead_to_the_names_that_all_turns_lead_to(tmp_path: Path) -> None:
-    seed = 5
-    right, messages = bank.reference(EXERCISE, seed)
-    turns = bank.turns(EXERCISE, seed, 1) + bank.turns(EXERCISE, seed, 2)
-    complete = KnownTurns(right, turns, messages)
-    quick = known_for(catalogue()[EXERCISE], seed, tmp_path)
-    singles, pairs = (
-        [trace for names, trace in turns if len(names) == count][::step]
-        for count, step in ((1, 1), (2, 5))
-    )
-    assert [quick.recognise(trace) for trace in singles] == list(map(complete.recognise, singles))
-    assert not list(tmp_path.glob("*-1")), "all turns were run, and a suspect would have done"
-    assert [quick.recognise(trace) for trace in pairs] == list(map(complete.recognise, pairs))
 
 
 def test_nothing_is_recorded_where_the_reference_fails(monkeypatch: pytest.MonkeyPatch) -> None:

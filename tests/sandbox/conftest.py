@@ -24,16 +24,14 @@ def host() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
-def judged(host: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    cache = tmp_path_factory.mktemp("known")
-
+def judged(host: Sandbox) -> Judged:
     def judge(files: dict[str, bytes], exercise: str = "2.2", seconds: float = 20.0) -> Grade:
         limits = Limits(seconds, memory=2**30)
         line = host.line(files, limits)
         try:
             (found,) = grade(
                 HandedIn("student-01", files), [catalogue()[exercise]], line,
-                Conditions(host.level, 2017, {exercise: limits}), cache,
+                Conditions(host.level, 2017, {exercise: limits}),
             )  # fmt: skip
         finally:
             line.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from small_notebook import RIGHT
 
@@ -29,7 +27,7 @@ def split_heads(x, n_heads):
 """
 
 
-def graded(level: str, limits: dict[str, Limits], cache: Path) -> list[Grade]:
+def graded(level: str, limits: dict[str, Limits]) -> list[Grade]:
     torch.set_num_threads(1)
     files = RIGHT | {"attention.py": RIGHT["attention.py"] + GREEDY}
     exercises = [catalogue()[id] for id in limits]
@@ -37,18 +35,18 @@ def graded(level: str, limits: dict[str, Limits], cache: Path) -> list[Grade]:
         line = host.line(files, Limits())
         try:
             student = HandedIn("student-01", files)
-            return grade(student, exercises, line, Conditions(level, 7, limits), cache)
+            return grade(student, exercises, line, Conditions(level, 7, limits))
         finally:
             line.close()
 
 
-def test_every_exercise_has_its_own_memory(tmp_path: Path) -> None:
+def test_every_exercise_has_its_own_memory() -> None:
     limits = {"2.2": Limits(20.0, 2 * 2**30), "3.3": Limits(20.0, 6 * 2**30)}
-    first, second = graded("full", limits, tmp_path)
+    first, second = graded("full", limits)
     assert (first.status, first.points) == ("memory", 0.0)
     assert second.status == "right"
 
 
-def test_memory_has_a_limit_without_a_sandbox(tmp_path: Path) -> None:
-    (only,) = graded("process", {"2.2": Limits(20.0, 2 * 2**30)}, tmp_path)
+def test_memory_has_a_limit_without_a_sandbox() -> None:
+    (only,) = graded("process", {"2.2": Limits(20.0, 2 * 2**30)})
     assert (only.status, only.points) == ("memory", 0.0)

@@ -7,25 +7,24 @@ import functools
 import math
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from lab_check import card
 from lab_check.calling.failures import TimeIsUp
 from lab_check.diagnosing.turns import Diagnosis, KnownTurns
-from lab_check.exercises import Exercise
+from lab_check.exercises import Exercise, catalogue
+from lab_check.running import tape
 from lab_check.running.bench import Bench, check
-from lab_check.running.judging import Judge
+from lab_check.running.judging import Judge, diagnose
 from lab_check.running.results import Property, Result, Status
 from lab_check.running.tape import PUBLISHED_SEED
 from lab_check.running.tests import Test, load_tests
 from lab_check.source import LONGEST, is_untouched
-from lab_grader import bank
+from lab_grader import bank, record
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remembered import Remembered
 from lab_grader.grading.judging.remote import InWorker, Line, Talk, WorkerLost, printable
 from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits, unexpected
-from lab_grader.record import known_for
 
 # A symptom that speaks of the worker, and the status it gives an exercise.
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
@@ -49,9 +48,12 @@ def grade(
     exercises: list[Exercise],
     line: Line,
     conditions: Conditions,
-    cache: Path,
 ) -> list[Grade]:
-    """Grade exercises of one submission, through a line to a worker that holds its package."""
+    """Grade exercises of one submission, through a line to a worker that holds its package.
+
+    The points come from inputs that nobody has seen. What the mistake is, and an example of it, come
+    from the published ones, on which all wrong turns are known.
+    """
     isolation, seed, limits = conditions.isolation, conditions.seed, conditions.limits
     spent = 0.0
 
@@ -83,18 +85,27 @@ def grade(
             lost += [property.symptom] if property.symptom in _LOST else []
             yield property
 
-    def example(result: Result) -> Property | None:
-        """Try the first property whose numbers are off on the inputs that everybody may see."""
-        off = next((p for p in result.broken if p.symptom in _NUMBERS), None)
-        if off is None or result.status != "wrong":
-            return None
-        tests = load_tests()[result.exercise.id]
-        test = next(test for test in tests if test.sentence == off.sentence)
-        found = check_on(PUBLISHED_SEED, test)
-        # Where the submission has used up its time, that says nothing about the numbers.
-        return None if found.symptom == "timeout" else found
+    in_public: dict[str, dict[str, Property]] = {}
 
-    judge = Judge(Bench(), check_remotely, lambda exercise: _known(exercise, seed, cache))
+    def name(exercise: Exercise, hidden: list[Property]) -> Diagnosis | None:
+        """Say what the mistake is, as the learner's own check does."""
+        tried = in_public.setdefault(exercise.id, {})
+        for test, property in zip(load_tests()[exercise.id], hidden, strict=True):
+            if property.symptom in _LOST:
+                continue  # that costs time, and leaves no trace to compare
+            found = check_on(PUBLISHED_SEED, test)
+            if found.symptom in _LOST:
+                break
+            tried[test.sentence] = found
+        said = diagnose(list(tried.values()), _known(exercise))
+        return said if said is not None and said.kind == "turn" else diagnose(hidden)
+
+    def example(result: Result) -> Property | None:
+        """Give the first property whose numbers are off, as it is on inputs that everybody may see."""
+        off = next((p for p in result.broken if p.symptom in _NUMBERS), None)
+        return in_public.get(result.exercise.id, {}).get(off.sentence) if off is not None else None
+
+    judge = Judge(Bench(), check_remotely, name)
     grades = []
     for exercise in exercises:
         try:
@@ -117,14 +128,14 @@ def trial(exercise: Exercise, line: Line, known: KnownTurns) -> Result:
         for test in tests:
             yield _judged(test, PUBLISHED_SEED, line, limits, limits.seconds)[0]
 
-    return Judge(Bench(), check_remotely, lambda _: known).result(exercise)
+    return Judge(Bench(), check_remotely, lambda _, tried: diagnose(tried, known)).result(exercise)
 
 
 def _judged(
     test: Test, seed: int, line: Line, limits: Limits, seconds: float
 ) -> tuple[Property, float]:
     """Try one property; say how it ended, and how long that took."""
-    tapes = bank.tapes(test.exercise, seed)
+    tapes = _tapes(test.exercise, seed)
     try:
         line.limit(limits)
         line.open(time.monotonic() + _START)  # starting a worker is not the learner's time
@@ -144,6 +155,14 @@ def _judged(
     return property, time.monotonic() - start
 
 
+@functools.cache
+def _tapes(exercise: str, seed: int) -> dict[str, list[Any]]:
+    """Give inputs and expectations: the published ones are recorded, others are drawn."""
+    if seed == PUBLISHED_SEED:
+        return tape.load(record.recorded(catalogue()[exercise])[0])
+    return bank.tapes(exercise, seed)
+
+
 def _given_up(test: Test, message: str, symptom: str = "timeout") -> Property:
     return Property(test.sentence, test.guard, False, message, symptom)
 
@@ -161,9 +180,7 @@ def _check(test: Test, seed: int, tapes: dict[str, list[Any]], talk: Talk) -> Pr
 _NUMBERS = ("value", "relation", "not-finite", "property")
 
 
-@functools.cache
-def _known(exercise: Exercise, seed: int, cache: Path) -> KnownTurns:
-    return known_for(exercise, seed, cache)
+_known = functools.cache(record.known)
 
 
 def _without_numbers(result: Result) -> Result:

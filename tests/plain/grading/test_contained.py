@@ -40,7 +40,7 @@ def graded(ids: list[str], block: object = None) -> list[Grade]:
     try:
         return judge.grade(
             HandedIn("student-01", PACKAGE), [catalogue()[id] for id in ids], line,
-                Conditions("process", 7, limits), Path(),
+                Conditions("process", 7, limits),
         )  # fmt: skip
     finally:
         line.close()
@@ -95,7 +95,7 @@ def test_an_error_with_a_notebook_costs_the_notebook(
     monkeypatch.setattr(engines, "_host", open_host)
     task = Task(
         HandedIn("student-01", PACKAGE), ("6.1",),
-        Conditions("process", 7, {"6.1": Limits()}), "", (prepared(tmp_path),),
+        Conditions("process", 7, {"6.1": Limits()}), (prepared(tmp_path),),
     )  # fmt: skip
     (grade,) = grade_task(task)
     assert (grade.exercise, grade.status, grade.points) == ("6.notebook", "unexpected", 0.0)
@@ -114,7 +114,7 @@ def test_who_ends_the_judge_is_found_and_others_are_graded(monkeypatch: pytest.M
     tasks = [
         Task(
             HandedIn(f"student-{number:02}", {"masking.py": RIGHT.encode()}), ("6.1",),
-            Conditions("process", 7, {}), None,
+            Conditions("process", 7, {}),
         )
         for number in range(6)
     ]  # fmt: skip

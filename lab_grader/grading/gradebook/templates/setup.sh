@@ -14,11 +14,3 @@ done
 .venv/bin/pip install --constraint requirements.txt ./lab_transformer-*.whl
 # Learners' code never runs as root.
 useradd --create-home grader
-# What is known of wrong turns is computed once, not for every submission.
-.venv/bin/python - <<'PYTHON'
-from pathlib import Path
-from lab_check.exercises import select
-from lab_grader.record import known_for
-for exercise in select("@EXERCISES@".split(",")):
-    known_for(exercise, @SEED@, Path("known"))
-PYTHON

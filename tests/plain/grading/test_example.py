@@ -1,11 +1,9 @@
-"""What a learner is shown of wrong numbers: their own, on inputs that everybody may see."""
+"""What a learner is told of wrong numbers: the mistake, and an example on inputs that all may see."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import pytest
 import torch
 from near import Near
 from torch import Tensor
@@ -20,12 +18,11 @@ from lab_grader.grading.model import Conditions, Grade, HandedIn
 FIRST = "test_scores_become_weights_along_the_last_axis"
 
 
-def graded(code: Callable[..., Tensor], seed: int, monkeypatch: pytest.MonkeyPatch) -> Grade:
-    """Grade a softmax, without the bank: what is known of wrong turns is of no matter here."""
-    monkeypatch.setattr(judge, "_known", lambda *_: None)
+def graded(code: Callable[..., Tensor], seed: int) -> Grade:
+    """Grade a softmax."""
     one = HandedIn("student-01", {"attention.py": b"def softmax(): ..."})
     line = Near(lambda: InProcess(lambda module, name: code))
-    (grade,) = judge.grade(one, [catalogue()["2.2"]], line, Conditions("process", seed, {}), Path())
+    (grade,) = judge.grade(one, [catalogue()["2.2"]], line, Conditions("process", seed, {}))
     line.close()
     return grade
 
@@ -34,12 +31,13 @@ def powers(scores: Tensor, dim: int = -1) -> Tensor:
     return scores.exp()
 
 
-def test_wrong_numbers_are_shown_on_the_published_inputs_whatever_is_graded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one, other = (graded(powers, seed, monkeypatch) for seed in (7, 8))
+def test_wrong_numbers_are_shown_on_the_published_inputs_whatever_is_graded() -> None:
+    one, other = (graded(powers, seed) for seed in (7, 8))
     example = one.extra["example"]
     assert example == other.extra["example"]
+    assert one.diagnosis == other.diagnosis
+    assert one.diagnosis is not None
+    assert one.diagnosis["kind"] == "turn"
     assert example["property"] == "scores become weights along the last axis"
     assert example["said"] in one.feedback
     scores = bank.tapes("2.2", PUBLISHED_SEED)[FIRST][0]
@@ -52,19 +50,33 @@ def _same(shown: Tensor, real: Tensor) -> bool:
     return torch.allclose(shown, real, rtol=1e-3)
 
 
-def test_what_holds_on_the_published_inputs_only_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_holds_on_the_published_inputs_only_is_told_so() -> None:
     scores = bank.tapes("2.2", PUBLISHED_SEED)[FIRST][0]
 
     def learnt(given: Tensor, dim: int = -1) -> Tensor:
         known = given.shape == scores.shape and torch.equal(given, scores)
         return given.softmax(dim) if known else given.exp()
 
-    example = graded(learnt, 7, monkeypatch).extra["example"]
-    assert example["said"].startswith("there it holds")
-    assert "picture" not in example
+    grade = graded(learnt, 7)
+    assert grade.extra["example"]["said"].startswith("there it holds")
+    assert "picture" not in grade.extra["example"]
 
 
-def test_a_right_block_has_no_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    grade = graded(lambda scores, dim=-1: scores.softmax(dim), 7, monkeypatch)
+def test_no_known_mistake_is_named_where_the_published_inputs_show_none() -> None:
+    tapes = [tensor for tape in bank.tapes("2.2", PUBLISHED_SEED).values() for tensor in tape]
+    seen = [given for given in tapes if isinstance(given, Tensor)]
+
+    def learnt(given: Tensor, dim: int = -1) -> Tensor:
+        off = not any(given.shape == one.shape and torch.equal(given, one) for one in seen)
+        return given.softmax(dim) + 0.01 * off
+
+    grade = graded(learnt, 7)
+    assert grade.status == "wrong"
+    assert grade.diagnosis is not None
+    assert grade.diagnosis["kind"] == "symptom"
+
+
+def test_a_right_block_has_no_example() -> None:
+    grade = graded(lambda scores, dim=-1: scores.softmax(dim), 7)
     assert grade.status == "right"
     assert "example" not in grade.extra
