@@ -75,7 +75,7 @@ def add_commands(command: Command) -> None:
     grade.add_argument("--engine", choices=["local", "dask"], default="local", help="who does the work")
     grade.add_argument("--scheduler", metavar="ADDRESS", help="the scheduler of a Dask cluster")
     grade.add_argument("--seed", type=int, help="the seed of hidden inputs (random, kept in GRADES)")
-    grade.add_argument("--timeout", type=float, metavar="S", help="seconds for one property (10)")
+    grade.add_argument("--timeout", type=float, metavar="S", help="seconds for one property (5)")
     grade.add_argument("--isolation", choices=["full", "reduced", "process"], help="full on Linux")
     grade.add_argument("--roster", type=Path, metavar="FILE", help="CSV of all students")
     grade.add_argument(

@@ -50,6 +50,11 @@ class Bounds:
 OWN = Bounds()  # of what is trusted
 
 
+def description(data: bytes) -> int:
+    """Tell how many bytes of a message describe, and do not hold, what tensors hold."""
+    return min(int.from_bytes(data[:8], "little"), len(data))
+
+
 def pack(value: object) -> bytes:
     """Turn a value into bytes."""
     buffers: list[bytes] = []

@@ -25,7 +25,7 @@ from lab_check.calling.codec import Bounds, CodecError, Described
 FRAME = 64 * 2**20  # the longest message of a judge: a package
 # What a worker may say in one message: several times what any known solution says.
 ANSWER = 8 * 2**20
-BOUNDS = Bounds(header=2**19, items=20_000, keys=2_000, depth=12, axis=2**20, elements=2**20)
+BOUNDS = Bounds(header=2**19, items=20_000, keys=500, depth=12, axis=2**20, elements=2**20)
 ID = 16  # every message of a conversation starts with the id of the question that it belongs to
 _QUOTED = 40
 

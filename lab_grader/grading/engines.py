@@ -24,7 +24,7 @@ from lab_grader.grading.model import Conditions, Grade, HandedIn, unexpected
 from lab_grader.record import end_with_parent
 
 if TYPE_CHECKING:
-    from lab_grader.grading.notebooks.week_notebook import Notebook
+    from lab_grader.grading.notebooks.stored import Notebook
     from lab_grader.grading.sandbox.process import Host
 
 
@@ -68,7 +68,7 @@ def grade_task(task: Task) -> list[Grade]:
 
 def _graded(task: Task, host: Host) -> list[Grade]:
     from lab_grader.grading.judging import judge
-    from lab_grader.grading.notebooks import week_notebook
+    from lab_grader.grading.notebooks import stored, week_notebook
 
     exercises = [catalogue()[id] for id in task.exercises]
     line = host.line(task.submission.files, task.conditions.limits[task.exercises[0]])
@@ -81,19 +81,17 @@ def _graded(task: Task, host: Host) -> list[Grade]:
         try:
             tried.append(week_notebook.grade(task.submission, one, grades, host))
         except Exception as error:
-            tried.append(
-                week_notebook.unexpected(task.submission, one, error, task.conditions.isolation)
-            )
+            tried.append(stored.unexpected(task.submission, one, error, task.conditions.isolation))
     return grades + tried
 
 
 def _unexpected(task: Task, error: BaseException) -> list[Grade]:
-    from lab_grader.grading.notebooks import week_notebook
+    from lab_grader.grading.notebooks import stored
 
     one, level = task.submission, task.conditions.isolation
     return [
         *(unexpected(one, catalogue()[id], error, level) for id in task.exercises),
-        *(week_notebook.unexpected(one, its, error, level) for its in task.notebooks),
+        *(stored.unexpected(one, its, error, level) for its in task.notebooks),
     ]
 
 

@@ -85,7 +85,7 @@ class Refused:
 class Limits:
     """What a submission may use while one property is tried."""
 
-    seconds: float = 10.0
+    seconds: float = 5.0
     memory: int = 2 * 2**30
 
 

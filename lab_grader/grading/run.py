@@ -44,7 +44,7 @@ from lab_grader.grading.model import (
 from lab_grader.record import digest
 
 if TYPE_CHECKING:
-    from lab_grader.grading.notebooks.week_notebook import Notebook
+    from lab_grader.grading.notebooks.stored import Notebook
 
 
 _GUESSED = 2**64  # seeds below it can be tried one after the other
@@ -153,7 +153,7 @@ def _notebooks(
             "a notebook is graded with all exercises of its week: choose the week with --week, or "
             "grade with --no-notebooks"
         )
-    from lab_grader.grading.notebooks.week_notebook import path_of, prepare
+    from lab_grader.grading.notebooks.stored import path_of, prepare
 
     worth, limits = course.notebook_points, course.notebook_limits
     return [prepare(path_of(week), week, worth, limits) for week in whole]
@@ -260,7 +260,7 @@ class Work:
 
     def refuse(self, unreadable: list[HandedIn]) -> None:
         """Enter those of whom nothing could be read: a row and a page that say why."""
-        from lab_grader.grading.notebooks import week_notebook
+        from lab_grader.grading.notebooks import stored
 
         for one in unreadable:
             self._book.enter(
@@ -272,7 +272,7 @@ class Work:
                     ),
                     *(
                         (
-                            week_notebook.refused(one, n, one.unreadable, self._level),
+                            stored.refused(one, n, one.unreadable, self._level),
                             self._assignment.notebook_key(n),
                         )
                         for n in self._notebooks

@@ -137,9 +137,9 @@ def post_norm(x, sublayer, norm):
 """
     monkeypatch.setattr("lab_grader.grading.judging.judge._ENOUGH", 1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # A loop of small steps of the worker: how far it comes depends on the machine.
-    grade = judged(PACKAGE | {"normalization.py": text.encode()}, "5.3", seconds=4.0)
-    assert (grade.status, grade.points) == ("timeout", 0.0), grade.feedback
+    grade = judged(PACKAGE | {"normalization.py": text.encode()}, "5.3")
+    assert (grade.status, grade.points) == ("crashed", 0.0), grade.feedback
+    assert "many times as long as any that is asked for" in grade.feedback
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
 
 

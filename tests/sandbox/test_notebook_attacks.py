@@ -11,7 +11,7 @@ from small_notebook import RIGHT, package, prepared
 
 from lab_check.exercises import catalogue
 from lab_grader.grading.model import Grade, HandedIn, refused
-from lab_grader.grading.notebooks import week_notebook
+from lab_grader.grading.notebooks import stored, week_notebook
 from lab_grader.grading.sandbox.confined import Sandbox
 
 SEND = """
@@ -52,11 +52,11 @@ HOSTILE = {
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> week_notebook.Notebook:
+def small(tmp_path: Path) -> stored.Notebook:
     return prepared(tmp_path, seconds=6.0, memory=2 * 2**30)
 
 
-def graded(host: Sandbox, small: week_notebook.Notebook, files: dict[str, bytes]) -> Grade:
+def graded(host: Sandbox, small: stored.Notebook, files: dict[str, bytes]) -> Grade:
     """Grade the notebook of a student whose causal mask has no points, and whose padding mask has."""
     student = HandedIn("student-01", files)
     nothing, all_ = (refused(student, catalogue()[id], "", "full") for id in ("6.1", "6.2"))
@@ -67,7 +67,7 @@ def graded(host: Sandbox, small: week_notebook.Notebook, files: dict[str, bytes]
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_block_earns_nothing_and_leaves_nothing(
-    what: str, host: Sandbox, small: week_notebook.Notebook
+    what: str, host: Sandbox, small: stored.Notebook
 ) -> None:
     before = processes(host)
     grade = graded(host, small, package(f"def causal_mask(length):\n    {HOSTILE[what]}"))
@@ -77,8 +77,6 @@ def test_a_hostile_block_earns_nothing_and_leaves_nothing(
     assert traces() == []
 
 
-def test_a_neighbour_is_graded_as_without_an_attack(
-    host: Sandbox, small: week_notebook.Notebook
-) -> None:
+def test_a_neighbour_is_graded_as_without_an_attack(host: Sandbox, small: stored.Notebook) -> None:
     grade = graded(host, small, RIGHT)
     assert (grade.points, grade.passed) == (2.0, [small.cells[1].label])

@@ -21,7 +21,7 @@ from small_notebook import CAUSAL, PADDING, RIGHT, STUBS, package, prepared, wri
 from lab_check.exercises import catalogue
 from lab_grader import bank
 from lab_grader.grading.model import Grade, HandedIn, Limits
-from lab_grader.grading.notebooks import week_notebook
+from lab_grader.grading.notebooks import stored, week_notebook
 from lab_grader.grading.notebooks.compare import Printed
 from lab_grader.grading.run import grade
 from lab_grader.grading.sandbox.confined import open_host
@@ -40,13 +40,13 @@ def host() -> Iterator[Host]:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> week_notebook.Notebook:
+def small(tmp_path: Path) -> stored.Notebook:
     return prepared(tmp_path)
 
 
 def graded(
     host: Host,
-    small: week_notebook.Notebook,
+    small: stored.Notebook,
     files: dict[str, bytes],
     first: float = 2,
     second: float = 2,
@@ -56,20 +56,18 @@ def graded(
     return week_notebook.grade(HandedIn("student-01", files), small, exercises, host)
 
 
-def test_what_agrees_earns_all_points(host: Host, small: week_notebook.Notebook) -> None:
+def test_what_agrees_earns_all_points(host: Host, small: stored.Notebook) -> None:
     found = graded(host, small, RIGHT)
     assert (found.exercise, found.block, found.status) == ("6.notebook", "notebook", "right")
     assert (found.points, found.max_points) == (4.0, 4.0)
     assert (found.passed, found.failed) == ([FIRST, SECOND], [])
 
 
-def test_only_experiments_with_a_stored_output_are_compared(small: week_notebook.Notebook) -> None:
+def test_only_experiments_with_a_stored_output_are_compared(small: stored.Notebook) -> None:
     assert [cell.label for cell in small.cells] == [FIRST, SECOND]
 
 
-def test_a_cell_that_differs_says_what_each_side_prints(
-    host: Host, small: week_notebook.Notebook
-) -> None:
+def test_a_cell_that_differs_says_what_each_side_prints(host: Host, small: stored.Notebook) -> None:
     found = graded(host, small, package(FLIPPED), first=0)
     assert (found.status, found.points, found.failed) == ("wrong", 2.0, [FIRST])
     assert "[[1, 1], [0, 1]]" in found.feedback
@@ -96,26 +94,22 @@ def test_only_the_last_digit_and_the_sign_of_zero_may_differ(
 
 
 def test_a_last_digit_costs_nothing(host: Host, tmp_path: Path) -> None:
-    stored = json.loads(write(tmp_path).read_text())
-    stored["cells"][3] |= {"source": ["print('loss 0.126')"]}
-    stored["cells"][3]["outputs"][0]["text"] = ["loss 0.125\n"]
-    (tmp_path / "near.ipynb").write_text(json.dumps(stored))
-    near = week_notebook.prepare(tmp_path / "near.ipynb", 6, 4.0, Limits(60.0, 4 * 2**30))
+    notebook = json.loads(write(tmp_path).read_text())
+    notebook["cells"][3] |= {"source": ["print('loss 0.126')"]}
+    notebook["cells"][3]["outputs"][0]["text"] = ["loss 0.125\n"]
+    (tmp_path / "near.ipynb").write_text(json.dumps(notebook))
+    near = stored.prepare(tmp_path / "near.ipynb", 6, 4.0, Limits(60.0, 4 * 2**30))
     assert graded(host, near, RIGHT).points == 4.0
 
 
-def test_a_cell_waits_for_an_exercise_that_is_not_written(
-    host: Host, small: week_notebook.Notebook
-) -> None:
+def test_a_cell_waits_for_an_exercise_that_is_not_written(host: Host, small: stored.Notebook) -> None:
     solved = "def causal_mask(length):\n    return torch.ones(length, length).tril().bool()"
     found = graded(host, small, package(solved, STUBS), second=0)
     assert (found.points, found.passed, found.failed) == (2.0, [FIRST], [SECOND])
     assert "it waits for exercise 6.2" in found.feedback
 
 
-def test_a_cell_earns_the_share_that_its_exercise_earned(
-    host: Host, small: week_notebook.Notebook
-) -> None:
+def test_a_cell_earns_the_share_that_its_exercise_earned(host: Host, small: stored.Notebook) -> None:
     found = graded(host, small, RIGHT, first=1, second=0)
     assert (found.status, found.points) == ("wrong", 1.0)
     assert (found.passed, found.failed) == ([FIRST], [SECOND])
@@ -125,7 +119,7 @@ def test_a_cell_earns_the_share_that_its_exercise_earned(
     ("status", "own"), [("waiting", "wrong"), ("not_started", "not_started")]
 )  # fmt: skip
 def test_nothing_is_run_where_no_exercise_has_points(
-    host: Host, small: week_notebook.Notebook, status: str, own: str
+    host: Host, small: stored.Notebook, status: str, own: str
 ) -> None:
     exercises = [a_grade("student-01", "6.1", 0, status=own)]
     found = week_notebook.grade(HandedIn("student-01", RIGHT), small, exercises, host)
@@ -133,7 +127,7 @@ def test_nothing_is_run_where_no_exercise_has_points(
 
 
 def test_an_error_in_a_cell_is_told_and_costs_only_that_cell(
-    host: Host, small: week_notebook.Notebook
+    host: Host, small: stored.Notebook
 ) -> None:
     found = graded(host, small, package("def causal_mask(length):\n    return 1 / 0"))
     assert (found.status, found.passed) == ("wrong", [SECOND])
@@ -147,9 +141,7 @@ def test_an_endless_loop_keeps_what_came_before_it(host: Host, tmp_path: Path) -
     assert "took too long" in found.feedback
 
 
-def test_a_process_without_a_sandbox_gives_the_same_grade(
-    host: Host, small: week_notebook.Notebook
-) -> None:
+def test_a_process_without_a_sandbox_gives_the_same_grade(host: Host, small: stored.Notebook) -> None:
     with open_host("process") as other:
         near, far = (graded(one, small, package(FLIPPED), first=0) for one in (host, other))
     assert far.isolation == "process"
@@ -158,9 +150,7 @@ def test_a_process_without_a_sandbox_gives_the_same_grade(
     )
 
 
-def test_the_notebook_that_is_run_holds_no_exercise(
-    tmp_path: Path, small: week_notebook.Notebook
-) -> None:
+def test_the_notebook_that_is_run_holds_no_exercise(tmp_path: Path, small: stored.Notebook) -> None:
     assert "a card" in write(tmp_path).read_text()
     assert "card" not in small.text
 
@@ -173,7 +163,7 @@ def test_a_week_is_graded_with_its_notebook_and_only_once(
     for name, content in RIGHT.items():
         (student / name).write_bytes(content)
     small = write(tmp_path)
-    monkeypatch.setattr(week_notebook, "path_of", lambda week: small)
+    monkeypatch.setattr(stored, "path_of", lambda week: small)
     for graded_now in ("1 graded now, 0 unchanged", "0 graded now, 1 unchanged"):
         grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation="process")
         assert graded_now in capsys.readouterr().out
@@ -186,8 +176,8 @@ def graded_anew(small: Path, folder: Path, isolation: str) -> str:
     """Grade week 6 by another notebook in a new Python, where PyTorch chooses anew how to round."""
     code = (
         "from pathlib import Path; from lab_grader.grading import run; "
-        "from lab_grader.grading.notebooks import week_notebook; "
-        f"week_notebook.path_of = lambda week: Path({str(small)!r}); where = Path({str(folder)!r}); "
+        "from lab_grader.grading.notebooks import stored; "
+        f"stored.path_of = lambda week: Path({str(small)!r}); where = Path({str(folder)!r}); "
         f"run.grade(where / 'class', where / 'grades', ['6'], jobs=1, seed=7, isolation={isolation!r})"
     )
     done = run([sys.executable, "-c", code])
@@ -218,7 +208,7 @@ def test_on_another_machine_the_course_runs_its_notebook_anew(
 ) -> None:
     (tmp_path / "class" / "student-01").mkdir(parents=True)
     small = write(tmp_path)
-    monkeypatch.setattr(week_notebook, "path_of", lambda week: small)
+    monkeypatch.setattr(stored, "path_of", lambda week: small)
     for capability, runs in (("default", 1), ("default", 0), ("avx2", 1)):
         monkeypatch.setenv("ATEN_CPU_CAPABILITY", capability)
         grade(tmp_path / "class", tmp_path / "grades", ["6"], jobs=1, seed=7, isolation="process")
@@ -235,7 +225,7 @@ def test_a_notebook_without_its_whole_week_is_refused(tmp_path: Path) -> None:
 
 def test_every_week_has_cells_that_count() -> None:
     for week in range(1, 9):
-        found = week_notebook.prepare(week_notebook.path_of(week), week, 4.0, Limits())
+        found = stored.prepare(stored.path_of(week), week, 4.0, Limits())
         assert len(found.cells) >= 3, week
 
 
@@ -254,8 +244,8 @@ def test_every_right_way_prints_what_the_notebook_stores(
     exercise: str, firsts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = catalogue()[exercise]
-    stored = json.loads(week_notebook.path_of(block.week).read_text(encoding="utf-8"))
-    cells = {"".join(cell["source"]): cell for cell in stored["cells"]}
+    notebook = json.loads(stored.path_of(block.week).read_text(encoding="utf-8"))
+    cells = {"".join(cell["source"]): cell for cell in notebook["cells"]}
     codes = [
         next(code for code in cells if code.removeprefix("torch.manual_seed(0)\n").startswith(first))
         for first in firsts

@@ -9,7 +9,7 @@ from typing import Any
 
 from lab_grader.grading.intake.entry import stubs
 from lab_grader.grading.model import Limits
-from lab_grader.grading.notebooks import week_notebook
+from lab_grader.grading.notebooks import stored
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGHT = {path.name: path.read_bytes() for path in (ROOT / "lab_transformer").glob("*.py")}
@@ -54,5 +54,5 @@ def write(folder: Path, more: Sequence[tuple[str, str]] = ()) -> Path:
     return path
 
 
-def prepared(folder: Path, seconds: float = 60.0, memory: int = 4 * 2**30) -> week_notebook.Notebook:
-    return week_notebook.prepare(write(folder), 6, 4.0, Limits(seconds, memory))
+def prepared(folder: Path, seconds: float = 60.0, memory: int = 4 * 2**30) -> stored.Notebook:
+    return stored.prepare(write(folder), 6, 4.0, Limits(seconds, memory))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
@@ -23,18 +24,18 @@ from lab_check.source import LONGEST, is_untouched
 from lab_grader import bank, record
 from lab_grader.grading.judging import budget
 from lab_grader.grading.judging.remembered import Remembered
-from lab_grader.grading.judging.remote import InWorker, Line, Talk, WorkerLost, printable
+from lab_grader.grading.judging.remote import Ear, InWorker, Line, Talk, WorkerLost, printable
 from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits, unexpected
 
 # A symptom that speaks of the worker, and the status it gives an exercise.
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
 
-# After so many properties of an exercise that hung, the others have so many times as long as others'
+# After so many properties of a submission that hung, the others have so many times as long as others'
 # code took for them here, and these seconds at least and at most: a loop that never ends is mostly
 # everywhere, and an answer takes milliseconds. After so many that hung or crashed, each of which costs
-# a worker, the rest is not tried.
+# a worker, the rest of an exercise is not tried; of later exercises one that does is enough.
 _LOST = ("timeout", "crashed", "memory")
-_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 1.0), 4
+_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 0.5), 3
 # How long properties took in this process at most.
 _pace: dict[Test, float] = {}
 _START = 60.0  # to start a worker on a busy machine
@@ -64,25 +65,28 @@ def grade(
         if hurry:
             least, most = _HURRY
             seconds = min(seconds, most, max(least, _TIMES * _pace.get(test, most)))
-        property, took = _judged(test, seed, line, own, seconds)
+        property, took = _judged(test, seed, line, own, seconds, ears[test.exercise])
         spent += took
         if property.symptom not in _LOST:
             _pace[test] = max(took, _pace.get(test, 0.0))
         return property
 
+    ears: dict[str, Ear] = collections.defaultdict(Ear)
+    lost: list[str] = []
+
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
-        lost: list[str] = []
+        before = len(lost)
         for test in tests:
             own = limits.get(test.exercise, Limits())
-            if len(lost) == _ENOUGH:
-                why = f"not tried, after {_ENOUGH} properties that hung or crashed"
+            if len(lost) >= max(_ENOUGH, before + 1):
+                why = f"not tried, after {len(lost)} properties that hung or crashed"
                 yield _given_up(test, why, lost[-1])
                 continue
             if spent >= _SUBMISSION * own.seconds:
                 yield _given_up(test, "not tried: this submission has taken too long")
                 continue
             property = check_on(seed, test, lost.count("timeout") >= _HANGS)
-            lost += [property.symptom] if property.symptom in _LOST else []
+            lost.extend([property.symptom] if property.symptom in _LOST else [])
             yield property
 
     in_public: dict[str, dict[str, Property]] = {}
@@ -122,17 +126,17 @@ def grade(
 
 def trial(exercise: Exercise, line: Line, known: KnownTurns) -> Result:
     """Try one exercise on the published inputs, through a line to a worker that holds its package."""
-    limits = Limits()
+    limits, ear = Limits(), Ear()
 
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
         for test in tests:
-            yield _judged(test, PUBLISHED_SEED, line, limits, limits.seconds)[0]
+            yield _judged(test, PUBLISHED_SEED, line, limits, limits.seconds, ear)[0]
 
     return Judge(Bench(), check_remotely, lambda _, tried: diagnose(tried, known)).result(exercise)
 
 
 def _judged(
-    test: Test, seed: int, line: Line, limits: Limits, seconds: float
+    test: Test, seed: int, line: Line, limits: Limits, seconds: float, ear: Ear
 ) -> tuple[Property, float]:
     """Try one property; say how it ended, and how long that took."""
     tapes = _tapes(test.exercise, seed)
@@ -147,7 +151,7 @@ def _judged(
     try:
         with budget.until(deadline):
             property = _remembered(test.exercise, test.name, seed).judge(
-                line, deadline, functools.partial(_check, test, seed, tapes)
+                line, deadline, functools.partial(_check, test, seed, tapes), ear
             )
     except TimeIsUp:
         line.drop()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from lab_check.diagnosing import fingerprints
 from lab_check.running.results import Property
-from lab_grader.grading.judging.remote import Line, Talk
+from lab_grader.grading.judging.remote import Ear, Line, Talk
 
 # What is kept of one test: so many conversations, each of so many messages and bytes at most. A class
 # knows few ways to write a block, and a stranger must not fill the judge's memory.
@@ -38,9 +38,11 @@ class Remembered:
 
     bytes_of_all = 0
 
-    def judge(self, line: Line, deadline: float, check: Callable[[Talk], Property]) -> Property:
+    def judge(
+        self, line: Line, deadline: float, check: Callable[[Talk], Property], ear: Ear | None = None
+    ) -> Property:
         """Try a submission: without the test as far as the conversation is known, then with it."""
-        talk = _Conversation(line, deadline)
+        talk = _Conversation(line, deadline, ear)
         heard = _START
         while (known := self._next.get(heard)) is not None:
             if isinstance(known, Property):
@@ -52,7 +54,7 @@ class Remembered:
         try:
             property = check(talk)
         except _Deviation:
-            return check(Talk(line, deadline))
+            return check(Talk(line, deadline, ear))
         # What the judge had no memory for depends on what else it held.
         if not (talk.lost or talk.endless or property.symptom == "memory"):
             self._keep(talk, property)
@@ -86,8 +88,8 @@ class _Deviation(BaseException):
 class _Conversation(Talk):
     """A talk that is written down; what was said ahead of the test is not said again."""
 
-    def __init__(self, line: Line, deadline: float) -> None:
-        super().__init__(line, deadline)
+    def __init__(self, line: Line, deadline: float, ear: Ear | None) -> None:
+        super().__init__(line, deadline, ear)
         self.said: list[Said] = []
         self.heard: list[bytes] = []
         self.lost = self.endless = False

@@ -24,11 +24,13 @@ from lab_check.errors import UserError
 from lab_check.exercises import catalogue
 from lab_grader.grading.model import Limits
 
-# What one answer may cost the judge: calls back, what they keep and how large their arguments are, of
-# one call and of all of a test, which may keep them.
+# What one answer may cost the judge: calls back, what they keep and how large their arguments are.
 _CALLBACKS = 20_000
 _KEPT, _KEPT_BYTES = 200, 8 * 2**20
-_ARGUMENTS, _ALL_ARGUMENTS = 2**20, 32 * 2**20
+_ARGUMENTS = 2**20
+# What all answers and calls back of an exercise may cost: bytes, those of descriptions many times, for
+# each takes the judge as much longer. The longest right answers come to a fifth of it.
+_HEARD, _DESCRIBED = 32 * 2**20, 100
 _MESSAGE = 2000
 # What a worker can find out; everything else the judge sees for itself.
 _KNOWN = {name: getattr(failures, name) for name in ("WrongType", "Missing")}
@@ -70,11 +72,24 @@ class Line(Protocol):
         ...
 
 
+class Ear:
+    """Hears out one exercise of a submission, but not for ever."""
+
+    def __init__(self) -> None:
+        self._left = _HEARD
+
+    def hear(self, message: bytes) -> None:
+        """Count a message, before it is read."""
+        self._left -= len(message) + _DESCRIBED * codec.description(message)
+        if self._left < 0:
+            raise WorkerLost("crashed", "the answers are many times as long as any that is asked for")
+
+
 class Talk:
     """Questions to a worker, with one deadline for all, and the messages that answer them."""
 
-    def __init__(self, line: Line, deadline: float) -> None:
-        self._line, self._deadline = line, deadline
+    def __init__(self, line: Line, deadline: float, ear: Ear | None = None) -> None:
+        self._line, self._deadline, self._ear = line, deadline, ear or Ear()
         self._id = b""
 
     def ask(self, message: bytes) -> None:
@@ -95,7 +110,9 @@ class Talk:
         message = messages.receive_frame(self._stream, messages.ANSWER)
         if message[: messages.ID] != self._id:
             raise codec.CodecError("an answer that nobody asked for")
-        return message[messages.ID :]
+        message = message[messages.ID :]
+        self._ear.hear(message)
+        return message
 
     def drop(self) -> None:
         """End the worker; the next question goes to another."""
@@ -118,7 +135,7 @@ class InWorker:
         self._fresh = True
         self._callbacks: list[Callable[..., Any]] = []
         self._kept: list[tuple[list[Tensor], Tensor]] = []
-        self._kept_bytes = self._given_bytes = 0
+        self._kept_bytes = 0
         self.printed = ""
 
     def call(
@@ -187,8 +204,7 @@ class InWorker:
 
     def _call_back(self, question: Callback | Backward, size: int) -> Returned | CallbackFailed:
         try:
-            self._given_bytes += size
-            if size > _ARGUMENTS or self._given_bytes > _ALL_ARGUMENTS:
+            if size > _ARGUMENTS:
                 raise ValueError("the arguments are too large")
             if isinstance(question, Backward):
                 return self._back(question)

@@ -9,7 +9,6 @@ inputs.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import os
@@ -19,106 +18,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lab_check.calling import messages
-from lab_check.errors import UserError
-from lab_check.exercises import topics
-from lab_check.paths import NOTEBOOKS
-from lab_grader.grading.intake.entry import MAGIC
 from lab_grader.grading.judging.remote import Line, WorkerLost, printable
 from lab_grader.grading.model import (
     NOTEBOOK_CELLS,
     NOTEBOOK_FACTS,
     Grade,
     HandedIn,
-    Limits,
-    explained,
-    notebook_id,
-    refused_as,
 )
+from lab_grader.grading.notebooks.stored import Notebook, entered
 from lab_grader.grading.sandbox.process import Host
 from lab_grader.grading.sandbox.warm import ROOT
 
-_OUR_MAGICS = ("%load_ext lab_check", "%load_ext lab_grader", "%hint", "%progress", MAGIC)
 _START_SECONDS = 60.0  # for starting on a busy machine
-_LABEL = 60
-
-
-@dataclass(frozen=True)
-class ComparedCell:
-    """A cell whose output is compared: its place among the code cells, and the exercise above it."""
-
-    number: int
-    exercise: str
-    code: str
-
-    @property
-    def label(self) -> str:
-        """Name the cell as the reports do."""
-        return f"cell {self.number + 1}, after exercise {self.exercise}: {self.code}"
-
-
-@dataclass(frozen=True)
-class Notebook:
-    """A notebook made ready for grading: what nbval runs, what counts, and what it is worth."""
-
-    week: int
-    text: str
-    cells: tuple[ComparedCell, ...]
-    points: float
-    limits: Limits
-
-
-def prepare(path: Path, week: int, points: float, limits: Limits) -> Notebook:
-    """Make a notebook of the course ready: exercise cells are skipped, figures are not compared."""
-    if not hasattr(socket, "send_fds"):
-        raise UserError("notebooks are graded on Linux and macOS only: grade with --no-notebooks")
-    try:
-        from nbval.plugin import find_comment_markers, find_metadata_tags
-    except ImportError:
-        raise UserError("grading notebooks needs nbval: `make setup`, or --no-notebooks") from None
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(
-            f"{path} is missing: `lab notebooks {week}` makes it, --no-notebooks does without"
-        ) from None
-    cells, exercise = [], ""
-    code_cells = [cell for cell in stored["cells"] if cell["cell_type"] == "code"]
-    for number, cell in enumerate(code_cells):
-        code = "".join(cell["source"])
-        if code.startswith(MAGIC):
-            exercise = code.split(maxsplit=2)[1]
-        options = dict(find_metadata_tags(cell["metadata"])) | dict(find_comment_markers(code))
-        if any(line.startswith(_OUR_MAGICS) for line in code.splitlines()):
-            cell["metadata"]["tags"] = ["nbval-skip"]
-        elif exercise and cell["outputs"] and options.get("check", True) and not options.get("skip"):
-            cells.append(ComparedCell(number, exercise, _first_line(code)))
-            continue
-        cell["outputs"] = []
-    stored["cells"] = code_cells
-    return Notebook(week, json.dumps(stored, ensure_ascii=False), tuple(cells), points, limits)
-
-
-def path_of(week: int) -> Path:
-    """Find the course's notebook of a week."""
-    return NOTEBOOKS / f"{week:02}_{topics()[week]}.ipynb"
-
-
-def _first_line(code: str) -> str:
-    lines = [line.strip() for line in code.splitlines()]
-    first = next((line for line in lines if line and not line.startswith("#")), "")
-    return first if len(first) <= _LABEL else f"{first[:_LABEL]} …"
 
 
 def grade(submission: HandedIn, notebook: Notebook, grades: list[Grade], host: Host) -> Grade:
     """Run a notebook against a submission whose exercises of the week have these grades."""
     own = [grade for grade in grades if grade.week == notebook.week]
     shares = {grade.exercise: grade.points / grade.max_points for grade in own if grade.max_points}
-    entry = functools.partial(_entry, submission, notebook, host.level)
+    entry = functools.partial(entered, submission, notebook, host.level)
     if not any(shares.values()):
         started = any(grade.status != "not_started" for grade in own)
         said = "The notebook was not run: no exercise that it shows at work has points yet."
@@ -164,37 +86,6 @@ def _marked(
         said = f"{reason}{len(failed)} of {len(notebook.cells)} cells do not agree. The first: {first}"
         diagnosis = {"name": "notebook", "message": said}
     return entry(status, "\n".join(lines), points, passed, failed, diagnosis, seconds)
-
-
-def _entry(
-    submission: HandedIn,
-    notebook: Notebook,
-    isolation: str,
-    status: str,
-    feedback: str,
-    points: float = 0.0,
-    passed: list[str] | None = None,
-    failed: list[str] | None = None,
-    diagnosis: dict[str, str] | None = None,
-    seconds: float = 0.0,
-) -> Grade:
-    return Grade(
-        submission.student, notebook.week, notebook_id(notebook.week), "notebook", status, points,
-        notebook.points, passed or [], failed or [], diagnosis, feedback, isolation,
-        round(seconds, 3), submission.digest,
-    )  # fmt: skip
-
-
-def refused(submission: HandedIn, notebook: Notebook, reason: str, isolation: str) -> Grade:
-    """Grade a notebook that could not be tried at all."""
-    return _entry(submission, notebook, isolation, refused_as(submission), reason)
-
-
-def unexpected(submission: HandedIn, notebook: Notebook, error: BaseException, isolation: str) -> Grade:
-    """Grade a notebook on which grading itself failed."""
-    reason, extra = explained(error)
-    grade = _entry(submission, notebook, isolation, "unexpected", reason)
-    return dataclasses.replace(grade, extra=extra)
 
 
 def _run(
