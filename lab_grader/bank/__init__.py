@@ -141,12 +141,11 @@ def reference(exercise: str, seed: int) -> tuple[Trace, dict[str, str]]:
     return right, {turn.name: turn.message for turn in space(exercise).turns}
 
 
-def turns(exercise: str, seed: int, count: int) -> Turns:
-    """Run wrong turns of an exercise, so many at a time, on the inputs of a seed."""
-    here, runs, found = space(exercise), _runs(exercise, seed), []
-    for names in here.combinations():
-        if len(names) == count:
-            passes, theirs = runs.of(names)
-            if not passes:  # two wrong turns can cancel out
-                found.append((names, theirs))
+def turns(exercise: str, seed: int, count: int, step: int = 1) -> Turns:
+    """Run wrong turns of an exercise, so many at a time, on the inputs of a seed: all or every `step`-th."""
+    runs, found = _runs(exercise, seed), []
+    for names in [names for names in space(exercise).combinations() if len(names) == count][::step]:
+        passes, theirs = runs.of(names)
+        if not passes:  # two wrong turns can cancel out
+            found.append((names, theirs))
     return found

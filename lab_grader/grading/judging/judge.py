@@ -35,7 +35,7 @@ _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exce
 # everywhere, and an answer takes milliseconds. After so many that hung or crashed, each of which costs
 # a worker, the rest of an exercise is not tried; of later exercises one that does is enough.
 _LOST = ("timeout", "crashed", "memory")
-_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 0.5), 3
+_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.1, 0.3), 3
 # How long properties took in this process at most.
 _pace: dict[Test, float] = {}
 _START = 60.0  # to start a worker on a busy machine

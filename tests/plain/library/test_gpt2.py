@@ -1,18 +1,26 @@
 """The `transformers` package as an oracle: GPT-2 weights and beam search."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from lab_transformer.decoding import beam_search, greedy_decode
 from lab_transformer.generation import gpt_step
 from lab_transformer.gpt import gpt_from_gpt2
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
 
 BOS, EOS, PAD = 0, 1, 2
 
 
 def tiny_gpt2(seed: int = 0) -> GPT2LMHeadModel:
     """A random GPT-2 with weights large enough that words differ, and no bias of zero."""
+    from transformers import GPT2Config, GPT2LMHeadModel  # seconds, where no other process needs it
+
     torch.manual_seed(seed)
     config = GPT2Config(
         vocab_size=11,
