@@ -142,7 +142,7 @@ def reference(exercise: str, seed: int) -> tuple[Trace, dict[str, str]]:
 
 
 def turns(exercise: str, seed: int, count: int, step: int = 1) -> Turns:
-    """Run wrong turns of an exercise, so many at a time, on the inputs of a seed: all or every `step`-th."""
+    """Run wrong turns, so many at a time, on the inputs of a seed: all, or every `step`-th."""
     runs, found = _runs(exercise, seed), []
     for names in [names for names in space(exercise).combinations() if len(names) == count][::step]:
         passes, theirs = runs.of(names)
