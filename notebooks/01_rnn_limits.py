@@ -238,8 +238,11 @@ assert loop[-1] > 3 * product[-1], "a loop was expected to be far slower than on
 compare(my_prediction, f"about {loop[-1] / product[-1]:.0f}")
 
 # %% [markdown]
-# The product's time per word falls with the length, because the machine works on many words at once.
-# The loop's does not: a word in the loop waits for the word before it, on any machine.
+# The product is one call, and the more words share its fixed cost, the less each word pays. The loop
+# makes its calls anew for every word. On one core this overhead is what you measured, not waiting: a
+# loop whose steps all start from the same state is just as slow. How much a machine with many cores
+# can gain depends on another count: the steps that depend on each other, 1 for the product and 1,024
+# for the loop.
 #
 # ## 1.5 How much of the first word is left
 #

@@ -180,8 +180,8 @@ for rounds in range(1, 11):
 # no other way to go. It takes learned parameters, and a path around the average (week 5), to stack
 # rounds.
 #
-# **Predict, run, explain.** It is often said that a word attends to itself most. Here is "money" three
-# times as long as before. Which word does "bank" attend to most, and with what weight?
+# **Predict, run, explain.** It is often said that a word attends to itself most. Here is "money" with
+# three times the norm. Which word does "bank" attend to most, and with what weight?
 
 # %%
 my_prediction = None  # such as ("bank", 0.5)
@@ -195,7 +195,7 @@ most = int(weights[1].argmax())
 compare(my_prediction, (money[most], round(weights[1, most].item(), 2)))
 
 # %% [markdown]
-# A long vector shouts. Only with vectors of equal length is the diagonal bound to win.
+# A vector with a large norm shouts. Only when all norms are equal is the diagonal bound to win.
 #
 # Turn the knob: all vectors times a factor. Small vectors look at everyone, large ones at one word
 # only. Next week asks which size is right. (The control needs a running kernel.)

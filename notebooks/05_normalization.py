@@ -43,7 +43,8 @@ def show(numbers):
 #
 # Every word is measured against itself: mean and variance are taken over its own `d_model` features.
 # The shape `(..., d_model)` stays, and no other word has a say. Gain and bias, one number a feature,
-# let the model undo what it does not need.
+# let the model set the scale and the level of every feature. They cannot undo the norm: they are the
+# same for all words, and each word lost a mean and a size of its own. Those of batch norm, below, can.
 
 
 # %%

@@ -246,8 +246,9 @@ print("every row of every map sums to one:", torch.allclose(maps.sum(dim=-1), to
 # ## 7.4 The Transformer
 #
 # `encode` turns a source `(batch, key)` into memory and mask, once. `decode` gives logits
-# `(batch, query, vocab)` for every position, as often as words are written. The last linear map, and
-# nothing before it, speaks of the vocabulary; it shares its matrix with the target embedding.
+# `(batch, query, vocab)` for every position, as often as words are written. The size of the vocabulary
+# shows at the two ends only: in the embeddings and in the last linear map, which shares its matrix with
+# the target embedding. No block between them knows it.
 
 
 # %%

@@ -627,6 +627,7 @@ assert torch.allclose(*answers.values(), atol=1e-3)
 # ## What you have seen
 #
 # Greedy is a search of width one and can miss the most probable sentence; a wider beam finds it, and
-# with it a taste for silence that a penalty must balance. For open text one draws instead, from a
-# distribution with its tail cut off. The cache changes the work, never the words. You have now built
-# every block of a Transformer that reads and writes.
+# with it a taste for silence that a penalty must balance. For open text one draws instead: top-k and
+# top-p cut the tail of the distribution off, a temperature makes it thinner or thicker. The cache
+# changes the work, never the words. You have now built every block of a Transformer that reads and
+# writes.

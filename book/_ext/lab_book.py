@@ -1,7 +1,8 @@
-"""What the chapters use beyond Markdown: figures and numbers that code made, and questions."""
+"""What the chapters use beyond Markdown: figures and numbers that code made, questions, solutions."""
 
 from __future__ import annotations
 
+import ast
 import html
 import json
 import random
@@ -15,6 +16,10 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from lab_check import source
+from lab_check.exercises import select
+from lab_check.paths import package_folder
 
 FIGURES = Path(__file__).parents[1] / "figures"
 EXPLORE = Path(__file__).parents[1] / "explore"
@@ -137,6 +142,38 @@ class Quiz(SphinxDirective):
         return part
 
 
+class Solutions(SphinxDirective):
+    """Gives one way to write each exercise of a week, behind a click that says what it gives away."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        parts: list[nodes.Node] = []
+        for exercise in select([self.arguments[0]]):
+            path = package_folder() / f"{exercise.module}.py"
+            self.env.note_dependency(str(path))
+            code = _without_words(source.block_text(path.read_text(encoding="utf-8"), exercise.name))
+            title = html.escape(f"Exercise {exercise.id}, {exercise.title}: give it away")
+            parts += [
+                nodes.raw("", f'<details class="solution"><summary>{title}</summary>', format="html"),
+                nodes.literal_block(code, code, language="python"),
+                nodes.raw("", "</details>", format="html"),
+            ]
+        return parts
+
+
+def _without_words(code: str) -> str:
+    """Leave out the docstrings, which a reader has before them, and the markers."""
+    lines = code.splitlines(keepends=True)
+    dropped = {i for i, line in enumerate(lines, 1) if line.strip() in (source.BEGIN, source.END)}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, source.Definition) and ast.get_docstring(node) is not None:
+            said = node.body[0]
+            dropped |= set(range(said.lineno, (said.end_lineno or said.lineno) + 1))
+    kept = "".join(line for i, line in enumerate(lines, 1) if i not in dropped)
+    return kept.replace(":\n\n", ":\n").strip()
+
+
 class Number(SphinxRole):
     """Writes a number that the code of a chapter printed: ``{number}`3.entropy|.2f` ``."""
 
@@ -166,6 +203,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("drawn", Drawn)
     app.add_directive("explorable", Explorable)
     app.add_directive("quiz", Quiz)
+    app.add_directive("solutions", Solutions)
     app.add_role("number", Number())
     app.connect("build-finished", copy_explorables)
     return {"parallel_read_safe": True}

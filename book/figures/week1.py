@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 
@@ -82,6 +83,23 @@ def draw_times() -> dict[str, float]:
         "loop_product_ratio": float(f"{loop[at] / product[at]:.1g}"),
         "loop_microseconds": float(f"{1e6 * loop[at]:.1g}"),
     }
+
+
+def measure_waiting() -> dict[str, float]:
+    """Compare the loop with the same loop in which no step has to wait for another."""
+    draw = torch.Generator().manual_seed(0)
+    xs, h0, bias = torch.randn(1024, WIDTH, generator=draw), torch.zeros(WIDTH), torch.zeros(WIDTH)
+    w_x, w_h = torch.randn(2, WIDTH, WIDTH, generator=draw) / 8
+
+    def loop(waits: bool) -> None:
+        state, states = h0, []
+        for x in xs:
+            states.append(rnn_cell(x, state if waits else h0, w_x, w_h, bias))
+            state = states[-1]
+
+    # The machine's speed changes while we measure, so the two take turns, and turns are compared.
+    ratios = [seconds(lambda: loop(True), 1) / seconds(lambda: loop(False), 1) for _ in range(101)]
+    return {"waiting_ratio": round(statistics.median(ratios), 1)}
 
 
 def influence(radius: float, size: float, seq: int = 31) -> Tensor:
@@ -249,5 +267,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(0)
     draw_path()
-    numbers = worked() | draw_gradients() | draw_times() | keep_one() | draw_recall()
+    numbers = worked() | draw_gradients() | draw_times() | measure_waiting()
+    numbers |= keep_one() | draw_recall()
     save_numbers(1, numbers)

@@ -77,10 +77,10 @@ def entropy(weights: Tensor) -> float:
     return float(-torch.special.xlogy(weights, weights).sum(-1).mean() / math.log(2))
 
 
-def slope(weights: Tensor) -> float:
-    """Give the mean size of the softmax's matrix of derivatives."""
+def slopes(weights: Tensor) -> Tensor:
+    """Give the size of the softmax's matrix of derivatives for every query."""
     jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]
-    return float(jacobian.norm(dim=(1, 2)).mean())
+    return jacobian.norm(dim=(1, 2))
 
 
 def draw_saturation() -> None:
@@ -89,19 +89,28 @@ def draw_saturation() -> None:
     figure, (left, right) = plt.subplots(1, 2)
     for name, power in DIVISORS.items():
         weights = [random_weights(d, power) for d in sizes]
-        bits, slopes = [entropy(w) for w in weights], [slope(w) for w in weights]
+        bits, norms = [entropy(w) for w in weights], [float(slopes(w).mean()) for w in weights]
         left.plot(sizes, bits, "o-", color=COLOURS[name], markersize=4, label=f"by {name}")
-        right.plot(sizes, slopes, "o-", color=COLOURS[name], markersize=4)
+        right.plot(sizes, norms, "o-", color=COLOURS[name], markersize=4)
         at = sizes.index(512)
         short = {"the root of d": "root", "nothing": "plain", "d": "whole"}[name]
         numbers[f"entropy_{short}"] = bits[at]
-        numbers[f"jacobian_{short}"] = slopes[at]
+        numbers[f"jacobian_{short}"] = norms[at]
         numbers[f"largest_{short}"] = float(weights[at].amax(-1).mean())
     left.axhline(math.log2(10), color=INK, linewidth=0.8, linestyle=":")
     left.set(xscale="log", xlabel="d", title="entropy in bits", ylim=(0, 3.5))
     right.set(xscale="log", xlabel="d", title="size of the derivatives", ylim=(0, None))
     left.legend(title="scores divided", loc="center right", bbox_to_anchor=(1.02, 0.56))
     common.save(figure, "week3-saturation")
+
+
+def measure_typical() -> None:
+    """Look behind the mean size of the derivatives: at the median, and at the fifth that carries it."""
+    for short, power in [("root", 0.5), ("plain", 0.0)]:
+        norms = slopes(random_weights(512, power)).sort(descending=True).values
+        numbers[f"jacobian_median_{short}"] = norms.median().item()
+    fifth = norms[: len(norms) // 5].sum() / norms.sum()
+    numbers["jacobian_fifth_plain"] = 100 * fifth.item()
 
 
 def measure_lengths() -> None:
@@ -319,6 +328,7 @@ def draw_heads() -> None:
 
     model = models[8]
     compare_weights(model, held_out[0])
+    compare_untrained(held_out[0])
     kept = [shares[-1]]
     alive = list(range(8))
     while len(alive) > 1:
@@ -344,6 +354,18 @@ def draw_heads() -> None:
     common.save(figure, "week3-heads")
 
 
+def moved(weights: Tensor, others: Tensor) -> float:
+    """Give the share (%) of the weight (sentence, head, word) that lies elsewhere in another model.
+
+    That is half the sum of differences. The order of heads means nothing, so every head is paired with
+    a head of the other model, as well as it can be done.
+    """
+    heads = weights.shape[1]
+    apart = (weights[:, :, None] - others[:, None]).abs().sum(-1).mean(0) / 2
+    pairings = torch.tensor(list(itertools.permutations(range(heads))))
+    return 100 * apart[torch.arange(heads), pairings].mean(-1).min().item()
+
+
 def compare_weights(model: TwoRoles, words: Tensor) -> None:
     """Compare two models that answer alike: do they look alike?"""
     twin = train_roles(8, listed=True, seed=1)
@@ -352,11 +374,16 @@ def compare_weights(model: TwoRoles, words: Tensor) -> None:
         twin_said, twin_weights = twin(words)
     same = (said.argmax(-1) == twin_said.argmax(-1)).all(dim=-1)
     numbers["twin_same"] = 100 * same.float().mean().item()
-    # Half the sum of differences is the share of the weight that lies elsewhere. The order of heads
-    # means nothing, so every head is paired with a head of the other model, as well as it can be done.
-    moved = (weights[:, :, None] - twin_weights[:, None]).abs().sum(-1).mean(0) / 2
-    pairings = torch.tensor(list(itertools.permutations(range(8))))
-    numbers["twin_moved"] = 100 * moved[torch.arange(8), pairings].mean(-1).min().item()
+    numbers["twin_moved"] = moved(weights, twin_weights)
+
+
+def compare_untrained(words: Tensor) -> None:
+    """Say what the share that lies elsewhere is before training, and for heads that look anywhere."""
+    with torch.no_grad():
+        first, second = (train_roles(8, listed=True, seed=seed, steps=0)(words)[1] for seed in (0, 1))
+    numbers["twin_fresh"] = moved(first, second)
+    looks = torch.randint(8, (2, len(words), 8), generator=torch.Generator().manual_seed(0))
+    numbers["twin_random"] = moved(*functional.one_hot(looks, 8).float())
 
 
 def count_costs() -> None:
@@ -382,6 +409,7 @@ if __name__ == "__main__":
     scores_by_hand()
     draw_walk()
     draw_saturation()
+    measure_typical()
     measure_lengths()
     draw_training()
     draw_split()

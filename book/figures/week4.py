@@ -39,6 +39,22 @@ def work_by_hand() -> None:
             if row == 0:
                 numbers[f"{name}_weights"] = ", ".join(f"{w:.2f}" for w in weights[0].tolist())
 
+    places = sinusoidal_positions(3, 2)
+    for name, rows in [
+        ("placed_dog_first", (dog, bites, man)),
+        ("placed_man_first", (man, bites, dog)),
+        ("placed_dog_twice", (dog, bites, dog)),
+    ]:
+        x = torch.stack(rows) + places
+        output, _ = scaled_dot_product_attention(x, x, x)
+        numbers[f"{name}_mean_0"], numbers[f"{name}_mean_1"] = output.mean(dim=0).tolist()
+        for row in range(3):
+            numbers[f"{name}_{row}_0"], numbers[f"{name}_{row}_1"] = output[row].tolist()
+    x = torch.stack((dog, bites, dog))
+    both = scaled_dot_product_attention(x, x, x)[0]
+    assert torch.allclose(both[0], both[2])
+    numbers["dog_twice_0"], numbers["dog_twice_1"] = both[0].tolist()
+
     far = torch.tensor([[501.0, 500.0], [500.0, 501.0]])
     numbers["counter_cosine"] = functional.cosine_similarity(far[0], far[1], dim=0).item()
     numbers["sine_355"] = math.sin(355)
@@ -81,6 +97,32 @@ def draw_distance() -> None:
     numbers["near_10_15"], numbers["near_70_75"] = products[10, 15].item(), products[70, 75].item()
     numbers["same_place"] = products[10, 10].item()
     numbers["far_10_60"] = products[10, 60].item()
+
+
+def likeness(base: float, furthest: int, d_model: int = 128) -> Tensor:
+    """Give the dot products of the waves of two positions that are 0, 1, 2, ... words apart."""
+    frequency = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    apart = torch.arange(furthest + 1, dtype=torch.float64)
+    return torch.cos(apart[:, None] * frequency).sum(dim=-1)
+
+
+def measure_ripples() -> None:
+    """Measure how the likeness of two positions falls with their distance: on average only."""
+    small, usual = likeness(100.0, 50_000), likeness(10_000.0, 50_000)
+    table = sinusoidal_positions(200, 128)
+    assert torch.allclose(usual[:200], (table @ table[0]).double(), atol=1e-3)
+    numbers["like_40"], numbers["like_44"] = usual[40].item(), usual[44].item()
+    numbers["ripples"] = int((usual[:200].diff() > 0).sum())
+
+    def mean(curve: Tensor, low: int, high: int) -> float:
+        return curve[low : high + 1].mean().item()
+
+    for low, high in [(1, 9), (10, 49), (50, 199)]:
+        numbers[f"mean_100_{low}"] = mean(small, low, high)
+        numbers[f"mean_10000_{low}"] = mean(usual, low, high)
+    numbers["mean_10000_600"] = mean(usual, 600, 1499)
+    assert abs(mean(small, 200, 1499)) < 0.5, "the text says: about 0 beyond"
+    assert abs(mean(usual, 5000, 50_000)) < 1 < mean(usual, 1500, 4999), "close to 0 only beyond 5,000"
 
 
 class Reader(nn.Module):
@@ -287,6 +329,7 @@ if __name__ == "__main__":
     work_by_hand()
     draw_counters()
     draw_distance()
+    measure_ripples()
     draw_order()
     draw_lengths()
     draw_base()

@@ -128,21 +128,23 @@ def details() -> dict[str, float]:
     }
 
 
-def initialise(model: nn.Module) -> None:
-    """Give all matrices the initial weights that are usual for Transformers."""
+def initialise(model: nn.Module, factor: float = 1.0) -> None:
+    """Give all matrices the initial weights that are usual for Transformers, times a factor."""
     for weight in model.parameters():
         if weight.dim() > 1:
-            nn.init.xavier_uniform_(weight)
+            nn.init.xavier_uniform_(weight, factor)
 
 
-def sizes(x: Tensor, residual: Callable[..., Tensor] | None, normed: bool) -> tuple[list[float], float]:
+def sizes(
+    x: Tensor, residual: Callable[..., Tensor] | None, normed: bool, factor: float = 1.0
+) -> tuple[list[float], float]:
     """Follow the size of the numbers through a stack; say too how alike its words are at the end."""
     torch.manual_seed(0)
     result = [x.std().item()]
     with torch.no_grad():
         for _ in range(LAYERS):
             block = EncoderBlock(64, 4, 256)
-            initialise(block)
+            initialise(block, factor)
             sublayers = [
                 (lambda y, b=block: b.attention(y, y, y)[0], block.norm_1),
                 (block.feed_forward, block.norm_2),
@@ -183,6 +185,23 @@ def stability() -> dict[str, float]:
         "alike_bare": bare[1],
         "alike_pre": pre[1],
     }
+
+
+def starts() -> dict[str, float]:
+    """Halve and double all matrices of the stacks, and see what size the numbers end with."""
+    torch.manual_seed(1)
+    x = torch.randn(8, 16, 64)
+    numbers = {}
+    for name, residual, normed in [
+        ("grown", pre_norm, False),
+        ("pre", pre_norm, True),
+        ("post", post_norm, True),
+    ]:
+        numbers[f"size_{name}_half"] = sizes(x, residual, normed, 0.5)[0][-1]
+        numbers[f"size_{name}_double"] = sizes(x, residual, normed, 2.0)[0][-1]
+    # Only its first digit means something, and it is printed with all of them.
+    numbers["size_grown_double"] = float(f"{numbers['size_grown_double']:.1g}")
+    return numbers
 
 
 def gradients(layers: int, norm_first: bool) -> list[float]:
@@ -399,7 +418,8 @@ def main() -> None:
     """Draw everything."""
     draw_tables()
     draw_wiring()
-    save_numbers(5, {**padding(), **details(), **stability(), **slopes(), **blocks(), **warm_up()})
+    numbers = padding() | details() | stability() | starts() | slopes() | blocks() | warm_up()
+    save_numbers(5, numbers)
 
 
 if __name__ == "__main__":
