@@ -292,13 +292,17 @@ def test_the_course_fetches_grades_and_tells_what_is_new(
     assert isinstance(one, HandedIn)
     assert (one.student, one.files["masking.py"]) == ("student-01", RIGHT.encode())
 
+    one = HandedIn("student-01", {})
+    filled.enter(one, [(a_grade("student-01", "6.1", 2.0, passed=["ask @everybody"]), "key")])
     exported(filled, "github")
     reports.write(filled.folder, filled)
     told = step("report", "Report")
     assert "issue create --repo school/one --title Graded 0123456: 4 of 4 points" in told[1]
     assert "repos/school/one/statuses/0123456789abcdef" in told[2]
     assert "description=4 of 4 points" in told[2]
-    assert "student-01" in (tmp_path / "feedback.md").read_text()
+    feedback = (tmp_path / "feedback.md").read_text(encoding="utf-8")
+    assert "student-01" in feedback
+    assert "ask @\u200beverybody" in feedback
 
     (tmp_path / "known").write_text("4 of 4 points\n")
     assert len(step("report", "Report")) == 1
