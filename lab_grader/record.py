@@ -201,6 +201,7 @@ def _digest(exercise: Exercise) -> str:
         *(_BANK / exercise.id).glob("*.*"),
     ]
     hashed = hashlib.sha256()
-    for path in sorted(sources):
+    # In an order that is the same in a clone and in a wheel, whose folders lie elsewhere.
+    for path in sorted(sources, key=lambda path: (path.parent.name, path.name)):
         hashed.update(path.name.encode() + path.read_bytes())
     return hashed.hexdigest()[:_DIGITS]

@@ -68,6 +68,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return found
 
 
+def test_the_recordings_in_the_wheel_are_of_its_own_sources(installed: Installed) -> None:
+    code = (
+        "from lab_check.exercises import catalogue; from lab_grader.record import outdated; "
+        "print(outdated(list(catalogue().values())))"
+    )
+    python = installed.environment / "bin" / "python"
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_wheel_carries_all_that_the_course_needs(installed: Installed) -> None:
     there = {path.relative_to(installed.packages).as_posix() for path in installed.packages.rglob("*")}
     assert not (installed.packages / "tests").exists()

@@ -27,9 +27,9 @@ def split_heads(x, n_heads):
 """
 
 
-def graded(level: str, limits: dict[str, Limits]) -> list[Grade]:
+def graded(level: str, limits: dict[str, Limits], more: bytes = GREEDY) -> list[Grade]:
     torch.set_num_threads(1)
-    files = RIGHT | {"attention.py": RIGHT["attention.py"] + GREEDY}
+    files = RIGHT | {"attention.py": RIGHT["attention.py"] + more}
     exercises = [catalogue()[id] for id in limits]
     with open_host(level) as host:
         line = host.line(files, Limits())
@@ -45,6 +45,33 @@ def test_every_exercise_has_its_own_memory() -> None:
     first, second = graded("full", limits)
     assert (first.status, first.points) == ("memory", 0.0)
     assert second.status == "right"
+
+
+LOOP = b"""
+
+_split_heads = split_heads
+
+
+def softmax(scores, dim=-1):
+    while True: pass
+
+
+def split_heads(x, n_heads):
+    global slept
+    if not slept:
+        slept = __import__("time").sleep(1.5) or True
+    return _split_heads(x, n_heads)
+
+
+slept = False
+"""
+
+
+def test_a_loop_takes_nothing_from_another_exercise() -> None:
+    limits = {"2.2": Limits(2.0), "3.3": Limits(5.0)}
+    first, second = graded("full", limits, LOOP)
+    assert (first.status, first.points) == ("timeout", 0.0)
+    assert second.status == "right", second.feedback
 
 
 def test_memory_has_a_limit_without_a_sandbox() -> None:

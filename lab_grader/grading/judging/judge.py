@@ -30,12 +30,12 @@ from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits, unexpe
 # A symptom that speaks of the worker, and the status it gives an exercise.
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
 
-# After so many properties of a submission that hung, the others have so many times as long as others'
+# After so many properties of an exercise that hung, the others have so many times as long as others'
 # code took for them here, and these seconds at least and at most: a loop that never ends is mostly
 # everywhere, and an answer takes milliseconds. After so many that hung or crashed, each of which costs
-# a worker, the rest of an exercise is not tried; of later exercises one that does is enough.
+# a worker, the rest is not tried. Another exercise knows nothing of all that.
 _LOST = ("timeout", "crashed", "memory")
-_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.1, 0.3), 3
+_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 1.0), 4
 # How long properties took in this process at most.
 _pace: dict[Test, float] = {}
 _START = 60.0  # to start a worker on a busy machine
@@ -72,21 +72,20 @@ def grade(
         return property
 
     ears: dict[str, Ear] = collections.defaultdict(Ear)
-    lost: list[str] = []
 
     def check_remotely(tests: list[Test], _: Bench) -> Iterator[Property]:
-        before = len(lost)
+        lost: list[str] = []
         for test in tests:
             own = limits.get(test.exercise, Limits())
-            if len(lost) >= max(_ENOUGH, before + 1):
-                why = f"not tried, after {len(lost)} properties that hung or crashed"
+            if len(lost) == _ENOUGH:
+                why = f"not tried, after {_ENOUGH} properties that hung or crashed"
                 yield _given_up(test, why, lost[-1])
                 continue
             if spent >= _SUBMISSION * own.seconds:
                 yield _given_up(test, "not tried: this submission has taken too long")
                 continue
             property = check_on(seed, test, lost.count("timeout") >= _HANGS)
-            lost.extend([property.symptom] if property.symptom in _LOST else [])
+            lost += [property.symptom] if property.symptom in _LOST else []
             yield property
 
     in_public: dict[str, dict[str, Property]] = {}
