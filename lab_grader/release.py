@@ -72,9 +72,9 @@ def choose(weeks: str) -> list[Exercise]:
         if bounds is None:
             raise UserError(f"--weeks takes 3, 1-3 or 1,4-6, not {weeks!r}")
         wanted |= set(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-    if missing := wanted - there or (bool(weeks) and not wanted):
+    if wanted - there or (weeks and not wanted):
         raise UserError(
-            f"there is nothing for --weeks {weeks}: {missing or 'none'} not in {sorted(there)}"
+            f"there is nothing for --weeks {weeks}: the weeks are {min(there)} to {max(there)}"
         )
     return [exercise for exercise in everything if not wanted or exercise.week in wanted]
 
