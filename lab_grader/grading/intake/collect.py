@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import queue
 import re
 import stat
 import tempfile
 import traceback
 import unicodedata
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -59,16 +61,15 @@ def read_submissions(
     Of the attempts that a student has, the newest counts. Grades that lie in the same folder are no
     submission.
     """
-    with Reader() as reader:
-        if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
-            with _unpacked(folder, reader) as (inside, left_out):
-                return [*_read_class(inside, attempts, grades, reader), *left_out]
-        if not folder.is_dir():
-            raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
-        try:
-            return _read_class(folder, attempts, grades, reader)
-        except OSError as error:
-            raise UserError(f"{folder} cannot be read: {error.strerror}") from None
+    if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
+        with _unpacked(folder) as (inside, left_out):
+            return [*_read_class(inside, attempts, grades), *left_out]
+    if not folder.is_dir():
+        raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
+    try:
+        return _read_class(folder, attempts, grades)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def everybody(received: Sequence[HandedIn | Refused], roster: Sequence[str] | None) -> list[HandedIn]:
@@ -113,11 +114,11 @@ def folded(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _unpacked(path: Path, reader: Reader) -> Iterator[tuple[Path, list[Refused]]]:
+def _unpacked(path: Path) -> Iterator[tuple[Path, list[Refused]]]:
     """Unpack the archive of a class into a folder that goes away: plain files, no path outside."""
     with tempfile.TemporaryDirectory(prefix="lab-class-") as name:
         try:
-            with path.open("rb") as file:
+            with path.open("rb") as file, Reader() as reader:
                 members = reader.unpack(path.name, file.fileno(), Path(name))
         except (Unreadable, Trouble) as error:
             raise UserError(f"{path} cannot be opened: {error}") from None
@@ -173,11 +174,7 @@ def _is_class(folder: Path) -> bool:
     return len(whole) > 1 and not (folder / "lab_transformer").exists()
 
 
-def _read_class(
-    folder: Path, attempts: int | None, grades: Path | None, reader: Reader
-) -> list[HandedIn | Refused]:
-    found: dict[str, list[tuple[int, float, HandedIn]]] = {}
-    refusals: list[Refused] = []
+def _read_class(folder: Path, attempts: int | None, grades: Path | None) -> list[HandedIn | Refused]:
     own = grades.stat() if grades is not None and grades.exists() else None
     class_ = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -187,27 +184,69 @@ def _read_class(
             if not (own and _is_same(name, class_, own))
         }
         latest = {one.person: one.student for one in entries.values()}
-        for name, read_name in entries.items():
-            named, trouble = read_name._replace(student=latest[read_name.person]), ""
-            try:
-                when, submission = _read_entry(name, class_, named, reader)
-            except Unreadable as error:
-                reason = str(error)
-            except OSError as error:
-                reason = f"it cannot be read: {error.strerror}"
-            except Trouble as error:
-                reason, trouble = _OURS, str(error)
-            except Exception:
-                reason, trouble = _OURS, traceback.format_exc()
-            else:
-                found.setdefault(named.student, []).append((named.attempt, when, submission))
-                continue
-            refusals.append(
-                Refused(clean_name(name), clean(reason), named.student, trouble, named.user)
-            )
+        named = {name: one._replace(student=latest[one.person]) for name, one in entries.items()}
+        with _Readers(len(named)) as readers:
+            tried = readers.read(class_, named)
     finally:
         os.close(class_)
+    found: dict[str, list[_Attempt]] = {}
+    for one in tried:
+        if isinstance(one, _Attempt):
+            found.setdefault(one.submission.student, []).append(one)
+    refusals = [one for one in tried if isinstance(one, Refused)]
     return [*(_choose(tries, attempts) for _, tries in sorted(found.items())), *refusals]
+
+
+_PER_READER = 50  # a reader takes as long to start as to read so many entries
+
+
+class _Readers(contextlib.ExitStack):
+    """As many readers as a class is worth, and the machine has cores for."""
+
+    def __init__(self, entries: int) -> None:
+        super().__init__()
+        count = min(1 + entries // _PER_READER, os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(count)
+        self._free = queue.SimpleQueue[Reader]()
+        for _ in range(count):
+            self._free.put(self.enter_context(Reader()))
+        # Before the readers end: whoever waits for one hears then that it has ended.
+        self.callback(self._pool.shutdown, wait=False, cancel_futures=True)
+
+    def read(self, class_: int, entries: dict[str, Named]) -> list[_Attempt | Refused]:
+        """Read entries of a class, each by a reader that is free; give what came of them in order."""
+
+        def work(name: str) -> _Attempt | Refused:
+            reader = self._free.get()
+            try:
+                return _try_entry(name, entries[name], class_, reader)
+            finally:
+                self._free.put(reader)
+
+        return list(self._pool.map(work, entries))
+
+
+class _Attempt(NamedTuple):
+    """Something that a student handed in: which attempt, when, and what."""
+
+    number: int
+    when: float
+    submission: HandedIn
+
+
+def _try_entry(name: str, named: Named, class_: int, reader: Reader) -> _Attempt | Refused:
+    trouble = ""
+    try:
+        return _Attempt(named.attempt, *_read_entry(name, class_, named, reader))
+    except Unreadable as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"it cannot be read: {error.strerror}"
+    except Trouble as error:
+        reason, trouble = _OURS, str(error)
+    except Exception:
+        reason, trouble = _OURS, traceback.format_exc()
+    return Refused(clean_name(name), clean(reason), named.student, trouble, named.user)
 
 
 _OURS = "an error of the grader's own; whoever grades finds it in errors.log"
@@ -242,7 +281,7 @@ def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[f
     )
 
 
-def _choose(tries: list[tuple[int, float, HandedIn]], attempts: int | None) -> HandedIn:
+def _choose(tries: list[_Attempt], attempts: int | None) -> HandedIn:
     """Choose the newest of a student's attempts that the course allows; say what is left out."""
     # Attempts that are here are counted: the number in a name from Canvas also counts other work.
     tries.sort(key=lambda one: one[:2])

@@ -12,6 +12,7 @@ from typing import Any
 
 from lab_check import card
 from lab_check.calling.failures import TimeIsUp
+from lab_check.diagnosing import fingerprints
 from lab_check.diagnosing.turns import Diagnosis, KnownTurns
 from lab_check.exercises import Exercise, catalogue
 from lab_check.running import tape
@@ -100,7 +101,7 @@ def grade(
             if found.symptom in _LOST:
                 break
             tried[test.sentence] = found
-        said = diagnose(list(tried.values()), _known(exercise))
+        said = _recognised(exercise, list(tried.values()))
         return said if said is not None and said.kind == "turn" else diagnose(hidden)
 
     def example(result: Result) -> Property | None:
@@ -184,6 +185,22 @@ _NUMBERS = ("value", "relation", "not-finite", "property")
 
 
 _known = functools.cache(record.known)
+# Mistakes that were recognised here, with what they were recognised by: so many, of traces so long.
+_recognitions: dict[tuple[str, tuple[int, ...]], tuple[list[Property], Diagnosis | None]] = {}
+_RECOGNITIONS, _ENTRIES = 200, 5000
+
+
+def _recognised(exercise: Exercise, tried: list[Property]) -> Diagnosis | None:
+    """Recognise a mistake; where a class makes it again, what is remembered are the same objects."""
+    key = exercise.id, tuple(map(id, tried))
+    if key in _recognitions:
+        return _recognitions[key][1]
+    said = diagnose(tried, _known(exercise))
+    if sum(fingerprints.size(property.trace) for property in tried) <= _ENTRIES:
+        if len(_recognitions) == _RECOGNITIONS:
+            _recognitions.clear()
+        _recognitions[key] = tried, said
+    return said
 
 
 def _without_numbers(result: Result) -> Result:
