@@ -2,7 +2,9 @@
 
 Columns are separated by two spaces or more. A noun has one or more kinds; verbs and adjectives name the
 kinds that go with them, so that nobody eats a window. Gender is a matter of each language: a cat is
-masculine in Italian and feminine in Hindi. What is not in the tables follows from the endings.
+masculine in Italian and feminine in Hindi. Where English does not say whether somebody is a man or a
+woman, the tables do, and not by who is thought to do such work: this teacher and this writer are women.
+What is not in the tables follows from the endings.
 """
 
 import unicodedata
@@ -11,30 +13,30 @@ import unicodedata
 NOUNS = """
 boy         boys         ragazzo      ragazzi      m  लड़का       m  person
 girl        girls        ragazza      ragazze      f  लड़की       f  person
-man         men          uomo         uomini       m  आदमी       m  person
-woman       women        donna        donne        f  औरत        f  person
+man         men          uomo         uomini       m  आदमी       m  person grown
+woman       women        donna        donne        f  औरत        f  person grown
 child       children     bambino      bambini      m  बच्चा       m  person
-lady        ladies       signora      signore      f  महिला      f  person
-farmer      farmers      contadino    contadini    m  किसान      m  person
-student     students     studente     studenti     m  छात्र       m  person
-teacher     teachers     maestro      maestri      m  शिक्षक      m  person
-friend      friends      amico        amici        m  दोस्त       m  person
-guest       guests       ospite       ospiti       m  मेहमान     m  person
-neighbour   neighbours   vicino       vicini       m  पड़ोसी      m  person
-foreigner   foreigners   straniero    stranieri    m  विदेशी      m  person
-writer      writers      scrittore    scrittori    m  लेखक       m  person
-painter     painters     pittore      pittori      m  चित्रकार    m  person
-soldier     soldiers     soldato      soldati      m  सैनिक      m  person
-merchant    merchants    mercante     mercanti     m  व्यापारी    m  person
-traveller   travellers   viaggiatore  viaggiatori  m  यात्री      m  person
-tailor      tailors      sarto        sarti        m  दर्ज़ी       m  person
-thief       thieves      ladro        ladri        m  चोर        m  person
-prince      princes      principe     principi     m  राजकुमार   m  person
-princess    princesses   principessa  principesse  f  राजकुमारी  f  person
-queen       queens       regina       regine       f  रानी       f  person
-actress     actresses    attrice      attrici      f  अभिनेत्री    f  person
-nurse       nurses       infermiera   infermiere   f  नर्स        f  person
-shepherd    shepherds    pastore      pastori      m  चरवाहा     m  person
+lady        ladies       signora      signore      f  महिला      f  person grown
+farmer      farmers      contadino    contadini    m  किसान      m  person grown
+student     students     studentessa  studentesse  f  छात्रा      f  person grown
+teacher     teachers     maestra      maestre      f  शिक्षिका    f  person grown
+friend      friends      amico        amici        m  दोस्त       m  person grown
+guest       guests       ospite       ospiti       m  मेहमान     m  person grown
+neighbour   neighbours   vicino       vicini       m  पड़ोसी      m  person grown
+foreigner   foreigners   straniero    stranieri    m  विदेशी      m  person grown
+writer      writers      scrittrice   scrittrici   f  लेखिका     f  person grown
+painter     painters     pittore      pittori      m  चित्रकार    m  person grown
+soldier     soldiers     soldato      soldati      m  सैनिक      m  person grown
+merchant    merchants    mercante     mercanti     m  व्यापारी    m  person grown
+traveller   travellers   viaggiatore  viaggiatori  m  यात्री      m  person grown
+tailor      tailors      sarto        sarti        m  दर्ज़ी       m  person grown
+thief       thieves      ladro        ladri        m  चोर        m  person grown
+prince      princes      principe     principi     m  राजकुमार   m  person grown
+princess    princesses   principessa  principesse  f  राजकुमारी  f  person grown
+queen       queens       regina       regine       f  रानी       f  person grown
+actress     actresses    attrice      attrici      f  अभिनेत्री    f  person grown
+nurse       nurses       infermiera   infermiere   f  नर्स        f  person grown
+shepherd    shepherds    pastore      pastori      m  चरवाहा     m  person grown
 
 dog         dogs         cane         cani         m  कुत्ता       m  animal
 cat         cats         gatto        gatti        m  बिल्ली      f  animal
@@ -134,11 +136,11 @@ zoo         zoos         zoo          zoo          m  चिड़ियाघ�
 # English; Italian masculine singular; its place beside the noun; Hindi masculine singular; kinds.
 ADJECTIVES = """
 small        piccolo       before  छोटा         person animal food thing place
-young        giovane       before  जवान        person
-poor         povero        before  ग़रीब        person
+young        giovane       before  जवान        grown
 big          grande        before  बड़ा          animal food thing place
 old          vecchio       before  पुराना        text thing place
 tall         alto          after   लंबा         person
+poor         povero        after   ग़रीब        person
 rich         ricco         after   अमीर        person
 happy        felice        after   ख़ुश         person
 sad          triste        after   उदास        person
@@ -179,7 +181,8 @@ empty        vuoto         after   ख़ाली       place
 """
 
 # English with a plural subject, with a singular one; Italian singular, plural; Hindi stem; kinds of the
-# subject; kinds of the object, or, where there is none, the prepositions that may say where.
+# subject; kinds of the object, or, where there is none, the prepositions that may say where. Beside an
+# object anything may happen somewhere, but nobody "brings a cup in the village": `nowhere`.
 VERBS = """
 see        sees        vede        vedono        देख    person animal  person animal food text thing
 hear       hears       sente       sentono       सुन    person animal  person animal
@@ -195,13 +198,13 @@ cook       cooks       cucina      cucinano      पका    person         foo
 cut        cuts        taglia      tagliano      काट    person         food
 read       reads       legge       leggono       पढ़     person         text
 write      writes      scrive      scrivono      लिख    person         text
-send       sends       manda       mandano       भेज    person         text
+send       sends       manda       mandano       भेज    person         text nowhere
 open       opens       apre        aprono        खोल    person         opening
 buy        buys        compra      comprano      ख़रीद   person         food thing
 sell       sells       vende       vendono       बेच    person         food thing
-bring      brings      porta       portano       ला     person         food thing
+bring      brings      porta       portano       ला     person         food thing nowhere
 seek       seeks       cerca       cercano       ढूँढ     person animal  food thing
-take       takes       prende      prendono      ले     person         thing
+take       takes       prende      prendono      ले     person         thing nowhere
 wash       washes      lava        lavano        धो     person         thing
 show       shows       mostra      mostrano      दिखा   person         thing
 hide       hides       nasconde    nascondono    छिपा   person         thing

@@ -83,6 +83,7 @@ class Verb:
     subjects: tuple[str, ...]
     objects: tuple[str, ...]
     prepositions: tuple[str, ...]
+    happens_somewhere: bool
 
 
 def _nouns() -> list[Noun]:
@@ -104,10 +105,9 @@ def _verbs() -> list[Verb]:
     for many, one, uno, molti, hindi, subjects, last in _lexicon.rows(_lexicon.VERBS):
         words = tuple(last.split())
         prepositions = tuple(word for word in words if word in PREPOSITIONS)
-        objects = () if prepositions else words
-        verbs.append(
-            Verb((one, many), (uno, molti), hindi, tuple(subjects.split()), objects, prepositions)
-        )
+        objects = () if prepositions else tuple(word for word in words if word != "nowhere")
+        kinds, somewhere = tuple(subjects.split()), "nowhere" not in words
+        verbs.append(Verb((one, many), (uno, molti), hindi, kinds, objects, prepositions, somewhere))
     return verbs
 
 
@@ -121,6 +121,10 @@ NOUNS, ADJECTIVES, VERBS = _nouns(), _adjectives(), _verbs()
 # How often each determiner is drawn, for one and for many.
 _ONE = {"the": 6, "a": 4, "this": 2, "my": 2, "our": 1}
 _MANY = {"the": 6, "these": 2, "my": 2, "our": 1, "some": 1, "many": 1} | dict.fromkeys(NUMBERS, 0.3)
+
+
+# In Italian, my man and my boy are those whom I love.
+_NOT_MINE = {"boy", "girl", "man", "woman"}
 
 
 # What is said, before any language says it
@@ -165,6 +169,8 @@ def _draw_phrase(rng: random.Random, kinds: tuple[str, ...], adjectives: float) 
     is_plural = rng.random() < 0.4
     weights = _MANY if is_plural else _ONE
     determiner = rng.choices(list(weights), list(weights.values()))[0]
+    if determiner == "my" and noun.english[0] in _NOT_MINE:
+        determiner = "the"
     adjective = rng.choice(_adjectives_of(noun.kinds)) if rng.random() < adjectives else None
     return Phrase(determiner, adjective, noun, is_plural)
 
@@ -174,7 +180,7 @@ def _draw_clause(rng: random.Random) -> Clause:
     subject = _draw_phrase(rng, verb.subjects, 0.4)
     target = _draw_phrase(rng, verb.objects, 0.5) if verb.objects else None
     preposition, place = "", None
-    if verb.prepositions or rng.random() < 0.15:
+    if verb.prepositions or (verb.happens_somewhere and rng.random() < 0.15):
         preposition = rng.choice(verb.prepositions or ("in",))
         place = _draw_phrase(rng, (PREPOSITIONS[preposition][0],), 0.0 if target else 0.3)
     extra = rng.random()
@@ -303,6 +309,8 @@ def _italian_phrase(out: _Translation, role: str, phrase: Phrase, preposition: s
         article = italian_article(phrase.determiner == "the", gender, is_plural, body[0][0])
     elif phrase.determiner in _AGREEING:
         word = italian_adjective(_AGREEING[phrase.determiner], gender, is_plural)
+        if not is_plural and body[0][0][0] in "aeiou":
+            word = word[:-1] + "'"  # quest'uomo
     else:
         word = NUMBERS[phrase.determiner][0]
     if preposition:
@@ -414,8 +422,12 @@ def _hindi(clause: Clause, places: dict[str, int]) -> _Translation:
         out.add("नहीं", "not", "does")
     is_plural, gender = clause.subject.is_plural, clause.subject.noun.hindi_gender
     ending = "ती" if gender == "f" else "ते" if is_plural else "ता"
-    out.add(clause.verb.hindi + ending, "verb", "does")
-    out.add("हैं" if is_plural else "है", None, "verb", "does")
+    if clause.is_negative:
+        # After नहीं the auxiliary is left out, and its nasal for many women moves to the verb.
+        out.add(clause.verb.hindi + ending + "ं" * (ending == "ती" and is_plural), "verb", "does")
+    else:
+        out.add(clause.verb.hindi + ending, "verb", "does")
+        out.add("हैं" if is_plural else "है", None, "verb", "does")
     return out
 
 

@@ -91,6 +91,27 @@ def test_italian_contracts_a_preposition_with_the_article():
             assert not (first in ("in", "su") and second in ("il", "lo", "la", "l'", "i", "gli", "le"))
 
 
+def test_italian_elides_this_before_a_vowel():
+    followers = {"quest'": set(), "questo": set(), "questa": set()}
+    for pair in drawn("italian"):
+        for first, second in zip(pair.target, pair.target[1:], strict=False):
+            if first in followers:
+                followers[first].add(second[0] in "aeiou")
+    assert followers == {"quest'": {True}, "questo": {False}, "questa": {False}}
+
+
+def test_nobody_says_what_means_something_else():
+    """My boy is a sweetheart in Italian, a small child is not young in Hindi, nothing is brought in."""
+    people = {"boy", "girl", "man", "woman", "boys", "girls", "men", "women"}
+    little = {"boy", "girl", "child", "boys", "girls", "children"}
+    motions = {"bring", "brings", "take", "takes", "send", "sends"}
+    for pair in drawn("italian"):
+        for first, second in zip(pair.source, pair.source[1:], strict=False):
+            assert not (first == "my" and second in people)
+            assert not (first == "young" and second in little)
+        assert not (motions & set(pair.source) and "in" in pair.source)
+
+
 # Hindi
 
 
@@ -124,8 +145,9 @@ def test_a_hindi_adjective_agrees_in_gender_number_and_case(masculine, forms):
 def test_the_hindi_verb_comes_last():
     verbs = {word for verb in corpus.VERBS for word in verb.english}
     for pair in drawn("hindi"):
-        assert pair.target[-1] in ("है", "हैं")
-        assert [place for _, place in linked(pair, verbs)] == [len(pair.target) - 2]
+        last = pair.target[-1] in ("है", "हैं")
+        assert last != ("नहीं" in pair.target)
+        assert [place for _, place in linked(pair, verbs)] == [len(pair.target) - 1 - last]
 
 
 def test_the_hindi_verb_agrees_with_its_subject():
@@ -134,17 +156,21 @@ def test_the_hindi_verb_agrees_with_its_subject():
         for noun in corpus.NOUNS
         for plural, word in enumerate(noun.english)
     }
-    endings = {
-        ("m", False): ("ता", "है"),
-        ("m", True): ("ते", "हैं"),
-        ("f", False): ("ती", "है"),
-        ("f", True): ("ती", "हैं"),
+    said = {
+        ("m", False): ("ता है", "नहीं ता"),
+        ("m", True): ("ते हैं", "नहीं ते"),
+        ("f", False): ("ती है", "नहीं ती"),
+        ("f", True): ("ती हैं", "नहीं तीं"),
     }
+    seen = set()
     for pair in drawn("hindi"):
-        subject = next(word for word in pair.source if word in subjects)
-        ending, auxiliary = endings[subjects[subject]]
-        assert pair.target[-1] == auxiliary
-        assert pair.target[-2].endswith(ending)
+        subject = subjects[next(word for word in pair.source if word in subjects)]
+        denied = "not" in pair.source
+        first, second = said[subject][denied].split()
+        assert pair.target[-2].endswith(first)
+        assert pair.target[-1].endswith(second)
+        seen.add((subject, denied))
+    assert len(seen) == 8
 
 
 def test_hindi_says_in_and_on_after_the_noun_in_the_oblique_case():
