@@ -235,7 +235,7 @@ def test_every_week_has_cells_that_count() -> None:
     ("exercise", "firsts"),
     [
         ("1.4", ["narrow, zeros = "]),
-        ("7.4", ["model = transformer.Transformer(1000"]),
+        ("7.4", ["model = transformer.Transformer("]),
         ("8.3", ["TREE = ", "for width in (1, 2, 4)", "def chatter"]),
         ("8.4", ["logits = "]),
         ("8.5", ["full = ", "def written"]),
