@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib as mpl
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import display
@@ -32,9 +33,11 @@ _VALUE = "__lab_value__"
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, let cells wait instead of failing, and stand guard before the package."""
+    """Register the magics, size figures, let cells wait, and stand guard before the package."""
     magics = LabMagics(shell)
     shell.register_magics(magics)
+    mpl.rc("figure", figsize=(5, 3), dpi=80)
+    mpl.rc("figure.constrained_layout", use=True)
     shell.ast_transformers = [t for t in shell.ast_transformers if not isinstance(t, _Waiting)]
     shell.ast_transformers.append(_Waiting(magics))
     shell.user_ns[_WAITS] = magics.waits

@@ -11,31 +11,28 @@
 # %load_ext lab_check
 
 # %%
-import time
-
 import ipywidgets
 import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
 from lab_transformer import embedding, rnn
-from lab_transformer.progress import progress
-
-plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
-
-
-def compare(predicted, measured):
-    """Put what you expected beside what came out."""
-    if predicted is None:
-        print(f"no prediction written; measured: {measured}")
-    else:
-        print(f"you predicted {predicted}; measured: {measured}")
+from lab_transformer.notebook import compare, progress, seconds
 
 
 def told(share):
-    """Tell a share by the next mark above it: the digits belong to the draw, the mark does not."""
-    marks = {1e-6: "a millionth", 1e-3: "a thousandth", 0.1: "a tenth", 0.5: "half", 0.9: "nine tenths"}
-    return next((f"less than {word}" for mark, word in marks.items() if share < mark), "nearly all")
+    """Tell a share by the next mark above it: its digits depend on the draw."""
+    marks = {
+        1e-6: "a millionth",
+        1e-3: "a thousandth",
+        0.1: "a tenth",
+        0.5: "half",
+        0.9: "nine tenths",
+    }
+    for mark, word in marks.items():
+        if share < mark:
+            return f"less than {word}"
+    return "nearly all"
 
 
 # %% [markdown]
@@ -44,6 +41,13 @@ def told(share):
 # A network multiplies numbers, so a word must become numbers first. The plainest way takes sides with
 # nobody: one place for each word of the vocabulary, a 1 at the word's own place, 0 elsewhere. Tokens of
 # shape `(...)` become rows of shape `(..., vocab)`. All words are then equally far from each other.
+#
+# Replace the line with `raise NotImplementedError` and run the cell: it is checked at once. The code of
+# an exercise goes into a module of `lab_transformer`, so it sees the names of that module and not those
+# of this notebook; what else it needs can be imported in the cell. `Float[Tensor, "... vocab"]` says in
+# a type which axes a tensor has, and `check_shapes` makes sure of it.
+#
+# In scope: `torch`, `Tensor`, `Float`, `Int` and `check_shapes`.
 
 
 # %%
@@ -63,7 +67,8 @@ def one_hot(tokens: Int[Tensor, "..."], vocab_size: int) -> Float[Tensor, "... v
 
 # %%
 words = ["the", "cat", "sees", "dog", "a"]
-sentence = torch.tensor([words.index(word) for word in ["the", "dog", "sees", "a", "cat"]])
+read = ["the", "dog", "sees", "a", "cat"]
+sentence = torch.tensor([words.index(word) for word in read])
 rows = embedding.one_hot(sentence, len(words))
 for token, row in zip(sentence, rows, strict=True):
     print(f"{words[token]:>5}", [int(number) for number in row])
@@ -133,11 +138,11 @@ def rnn_cell(
 
 
 # %%
-one = torch.ones(1)
+zero, one = torch.zeros(1), torch.ones(1, 1)
 print("    x   state   slope of the state in x")
 for value in [0.0, 0.5, 1.0, 2.0, 4.0]:
     x = torch.tensor([value], requires_grad=True)
-    state = rnn.rnn_cell(x, torch.zeros(1), one.view(1, 1), one.view(1, 1), torch.zeros(1))
+    state = rnn.rnn_cell(x, zero, one, one, zero)
     state.sum().backward()
     print(f"{value:5.1f}  {state.item():6.3f}  {x.grad.item():6.3f}")
 
@@ -148,6 +153,8 @@ for value in [0.0, 0.5, 1.0, 2.0, 4.0]:
 # The same cell runs along the sentence: words `(..., seq, d_in)` in, states `(..., seq, d_hidden)` out.
 # Step t needs the state of step t - 1, so no two steps can run at once. Whatever the network knows of
 # the sentence at the end must fit into the last state.
+#
+# In scope: `rnn_cell` from 1.3, and `torch`.
 
 
 # %%
@@ -180,13 +187,15 @@ my_prediction = None  # a number between 0 and 1
 # %%
 torch.manual_seed(2)
 d = 16
-turn = torch.linalg.qr(torch.randn(d, d))[0]  # keeps every length, so a factor sets its radius
+# A rotation keeps every length, so a factor sets the radius.
+turn = torch.linalg.qr(torch.randn(d, d))[0]
 w_x, bias, start = 0.5 * torch.randn(d, d), torch.zeros(d), torch.zeros(d)
 first = torch.randn(100, 40, d)
 second = first.clone()
 second[:, 0] = torch.randn(100, d)
 pairs = torch.stack([first, second])
-states, _ = rnn.rnn_forward(pairs, start.expand(2, 100, d), w_x, 0.9 * turn, bias)
+h0 = start.expand(2, 100, d)
+states, _ = rnn.rnn_forward(pairs, h0, w_x, 0.9 * turn, bias)
 apart = (states[0] - states[1]).norm(dim=-1)
 left = (apart / apart[:, :1]).median(dim=0).values
 for step in [1, 3, 5, 12, 20]:
@@ -206,35 +215,28 @@ compare(my_prediction, told(left[-1]))
 my_prediction = None  # such as 2
 
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# Times differ from machine to machine and from run to run; what must hold is asserted.
-def seconds(run):
-    """Measure the processor time of a call, whatever else the machine does: the least of five."""
-    times = []
-    for _ in range(5):
-        begin = time.process_time()
-        run()
-        times.append(time.process_time() - begin)
-    return min(times)
-
-
-threads = torch.get_num_threads()
-torch.set_num_threads(1)  # the time in which threads wait for each other would count as work
+# %% tags=["nbval-ignore-output"]
 lengths = [4, 16, 64, 256, 1024]
 wide, zeros = torch.randn(64, 64) / 8, torch.zeros(64)
-loop, product = [], []
-for length in lengths:
-    xs = torch.randn(length, 64)
-    loop.append(seconds(lambda xs=xs: rnn.rnn_forward(xs, zeros, wide, wide, zeros)) / length)
-    product.append(seconds(lambda xs=xs: torch.tanh(xs @ wide + zeros)) / length)
-torch.set_num_threads(threads)
+
+
+def one_by_one(xs):
+    return rnn.rnn_forward(xs, zeros, wide, wide, zeros)
+
+
+def at_once(xs):
+    return torch.tanh(xs @ wide + zeros)
+
+
+inputs = [torch.randn(length, 64) for length in lengths]
+loop = [seconds(one_by_one, xs) / len(xs) for xs in inputs]
+product = [seconds(at_once, xs) / len(xs) for xs in inputs]
 figure, axes = plt.subplots()
 axes.loglog(lengths, [1e6 * t for t in loop], "o-", label="your loop")
 axes.loglog(lengths, [1e6 * t for t in product], "o-", label="one product")
 axes.set(xlabel="words", ylabel="microseconds per word")
 _ = axes.legend()
-assert loop[-1] > 3 * product[-1], "a loop was expected to be far slower than one product"
+assert loop[-1] > 3 * product[-1], "the loop should be far slower"
 compare(my_prediction, f"about {loop[-1] / product[-1]:.0f}")
 
 # %% [markdown]
@@ -281,22 +283,26 @@ my_prediction = None  # three numbers, such as (0.1, 1, 10)
 
 # %%
 def influence(radius, size, seq=30):
-    """Give each word's gradient norm as a share of the last word's: the median of ten sentences."""
+    """Give each word's gradient norm, the last word's being 1.
+
+    It is the median of ten sentences.
+    """
     torch.manual_seed(3)
     xs = (size * torch.randn(10, seq, d)).requires_grad_()
-    states, _ = rnn.rnn_forward(xs, start.expand(10, d), w_x, radius * turn, bias)
+    h0 = start.expand(10, d)
+    states, _ = rnn.rnn_forward(xs, h0, w_x, radius * turn, bias)
     norms = rnn.gradient_by_distance(states, xs)
     return (norms / norms[:, -1:]).median(dim=0).values
 
 
-ratios = [influence(radius, 1e-6)[0].item() for radius in (0.7, 1.0, 1.3)]
+radii = (0.7, 1.0, 1.3)
+ratios = [influence(radius, 1e-6)[0].item() for radius in radii]
 compare(my_prediction, "  ".join(f"{ratio:.2g}" for ratio in ratios))
-print("0.7, 1.0, 1.3 to the power 29:", "  ".join(f"{radius**29:.2g}" for radius in (0.7, 1.0, 1.3)))
+powers = "  ".join(f"{radius**29:.2g}" for radius in radii)
+print("0.7, 1.0, 1.3 to the power 29:", powers)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
-curves = {radius: influence(radius, 1e-6) for radius in (0.7, 1.0, 1.3)}
+# %% tags=["nbval-ignore-output"]
+curves = {radius: influence(radius, 1e-6) for radius in radii}
 figure, axes = plt.subplots()
 for radius, curve in curves.items():
     axes.semilogy(range(29, -1, -1), curve, label=f"radius {radius}")
@@ -315,13 +321,12 @@ for size in [1e-6, 0.1, 0.3, 1.0]:
 # Turn both knobs. Is there any setting that keeps the first word at words of size 1? (The control needs
 # a running kernel.)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A control is drawn by the browser; its ids differ in every run.
+# %% tags=["nbval-ignore-output"]
+many_radii, sizes = (0.5, 0.7, 0.9, 1.0, 1.1, 1.3, 1.5), (1e-6, 0.1, 1.0)
 settings = {
     (radius, size): influence(radius, size)
-    for radius in (0.5, 0.7, 0.9, 1.0, 1.1, 1.3, 1.5)
-    for size in (1e-6, 0.1, 1.0)
+    for radius in many_radii
+    for size in sizes
 }
 
 
@@ -329,14 +334,18 @@ def draw(radius, size):
     """Draw the influence of every word for one setting."""
     figure, axes = plt.subplots()
     axes.semilogy(range(29, -1, -1), settings[radius, size])
-    axes.set(xlabel="distance from the last word", ylabel="gradient, last word = 1", ylim=(1e-12, 1e6))
+    axes.set(
+        xlabel="distance from the last word",
+        ylabel="gradient, last word = 1",
+        ylim=(1e-12, 1e6),
+    )
     plt.show()
 
 
 _ = ipywidgets.interact(
     draw,
-    radius=ipywidgets.SelectionSlider(options=sorted({radius for radius, _ in settings}), value=1.0),
-    size=ipywidgets.SelectionSlider(options=sorted({size for _, size in settings}), value=1.0),
+    radius=ipywidgets.SelectionSlider(options=many_radii, value=1.0),
+    size=ipywidgets.SelectionSlider(options=sizes, value=1.0),
 )
 
 
@@ -369,8 +378,10 @@ alone = [gradient / max(1.0, gradient.norm().item()) for gradient in gradients]
 whole = torch.cat(gradients)
 for name, result in [("one factor", clipped), ("each tensor alone", alone)]:
     flat = torch.cat(result)
+    norm = flat.norm().item()
     cosine = torch.cosine_similarity(flat, whole, dim=0).item()
-    print(f"{name:>17}: norm {flat.norm().item():.3f}, cosine with the true gradient {cosine:.3f}")
+    print(f"{name:>17}: norm {norm:.3f}, ", end="")
+    print(f"cosine with the true gradient {cosine:.3f}")
 
 # %% [markdown]
 # ## All together: how much can one state hold?
@@ -388,7 +399,10 @@ WORDS, WIDTH, LONGEST = 4, 64, 20
 
 
 class Reciter(nn.Module):
-    """Reads a sentence, then gives the logits (batch, place, word) of all its words, the last first."""
+    """Reads a sentence, then says all its words, the last one first.
+
+    It gives logits of shape (batch, place, word).
+    """
 
     def __init__(self, kind):
         super().__init__()
@@ -396,31 +410,34 @@ class Reciter(nn.Module):
         self.table = nn.Parameter(torch.randn(WORDS, WIDTH))
         if kind == "your network":
             self.w_x = nn.Parameter(torch.randn(WIDTH, WIDTH) / WIDTH**0.5)
-            self.w_h = nn.Parameter(torch.linalg.qr(torch.randn(WIDTH, WIDTH))[0])
+            turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH))[0]
+            self.w_h = nn.Parameter(turn)
             self.b = nn.Parameter(torch.zeros(WIDTH))
         elif kind == "LSTM":
             self.lstm = nn.LSTM(WIDTH, WIDTH, batch_first=True)
         else:
             self.places = nn.Parameter(torch.randn(LONGEST, WIDTH))
             self.questions = nn.Parameter(torch.randn(LONGEST, WIDTH))
-        self.answer = nn.Linear(WIDTH, WORDS if kind == "attention" else LONGEST * WORDS)
+        answers = 1 if kind == "attention" else LONGEST  # from one vector
+        self.answer = nn.Linear(WIDTH, answers * WORDS)
 
     def forward(self, tokens):
         n = tokens.shape[1]
         xs = embedding.embed(embedding.one_hot(tokens, WORDS), self.table)
         if self.kind == "attention":
             xs = xs.flip(1) + self.places[:n]
-            weights = torch.softmax(self.questions[:n] @ xs.mT / WIDTH**0.5, dim=-1)
-            return self.answer(weights @ xs)
+            scores = self.questions[:n] @ xs.mT / WIDTH**0.5
+            return self.answer(scores.softmax(dim=-1) @ xs)
         if self.kind == "LSTM":
             last = self.lstm(xs)[0][:, -1]
         else:
-            _, last = rnn.rnn_forward(xs, torch.zeros(len(xs), WIDTH), self.w_x, self.w_h, self.b)
+            h0 = torch.zeros(len(xs), WIDTH)
+            _, last = rnn.rnn_forward(xs, h0, self.w_x, self.w_h, self.b)
         return self.answer(last).view(-1, LONGEST, WORDS)[:, :n]
 
 
 def train(kind, steps):
-    """Train one network on random sentences of all lengths, with your clipping."""
+    """Train on random sentences of all lengths, with your clipping."""
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(0)
     model = Reciter(kind)
@@ -428,11 +445,12 @@ def train(kind, steps):
     for _ in progress(range(steps), "training"):
         n = int(torch.randint(1, LONGEST + 1, (), generator=draw))
         tokens = torch.randint(WORDS, (64, n), generator=draw)
-        loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flip(1).flatten())
+        logits = model(tokens).flatten(0, 1)
+        loss = nn.functional.cross_entropy(logits, tokens.flip(1).flatten())
         optimiser.zero_grad()
         loss.backward()
-        trained = [parameter for parameter in model.parameters() if parameter.grad is not None]
-        clipped = rnn.clip_gradients([parameter.grad for parameter in trained], 1.0)
+        trained = [p for p in model.parameters() if p.grad is not None]
+        clipped = rnn.clip_gradients([p.grad for p in trained], 1.0)
         for parameter, gradient in zip(trained, clipped, strict=True):
             parameter.grad = gradient
         optimiser.step()
@@ -440,10 +458,12 @@ def train(kind, steps):
 
 
 def recall(model, n):
-    """Give the share of right answers for every word of sentences of n words, the first word first."""
-    tokens = torch.randint(WORDS, (1000, n), generator=torch.Generator().manual_seed(n))
+    """Give the share of right answers for each of n words, the first first."""
+    draw = torch.Generator().manual_seed(n)
+    tokens = torch.randint(WORDS, (1000, n), generator=draw)
     with torch.no_grad():
-        return (model(tokens).argmax(-1).flip(1) == tokens).float().mean(0)
+        said = model(tokens).argmax(-1).flip(1)
+    return (said == tokens).float().mean(0)
 
 
 # %% [markdown]
@@ -453,26 +473,31 @@ def recall(model, n):
 # %%
 my_prediction = None  # three numbers: your network, LSTM, attention
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# Trained numbers differ a little between machines; the next cell asserts what must hold.
+# %% tags=["nbval-ignore-output"]
 recited = [1, 3, 5, 7, 9, 11, 13, 15]
-models = {kind: train(kind, 400) for kind in ("your network", "LSTM", "attention")}
-first_word = {kind: [recall(model, n)[0].item() for n in recited] for kind, model in models.items()}
+kinds = ("your network", "LSTM", "attention")
+models = {kind: train(kind, 400) for kind in kinds}
+first_word = {
+    kind: [recall(model, n)[0].item() for n in recited]
+    for kind, model in models.items()
+}
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3), sharey=True)
 for kind, curve in first_word.items():
     left.plot(recited, curve, "o-", markersize=4)
     right.plot(range(1, 16), recall(models[kind], 15), label=kind)
-left.set(xlabel="words in the sentence", ylabel="recall", title="the first word")
-right.set(xlabel="place of the word", title="every word of fifteen", ylim=(0, 1.05))
+left.set(title="the first word", xlabel="words in the sentence")
+left.set(ylabel="recall", ylim=(0, 1.05))
+right.set(title="every word of fifteen", xlabel="place of the word")
 _ = right.legend(loc="lower right")
 
 # %%
-short, long = ({kind: curve[recited.index(n)] for kind, curve in first_word.items()} for n in (5, 15))
-assert min(short.values()) > 0.9, "all three were expected to know the first of 5 words"
-assert long["your network"] < 0.35, "the recurrent network was expected to guess at 15 words"
-assert 0.35 < long["LSTM"] < 0.8, "the LSTM was expected to be right sometimes at 15 words"
-assert long["attention"] > 0.95, "attention was expected to know the first of 15 words"
+five, fifteen = recited.index(5), recited.index(15)
+short = {kind: curve[five] for kind, curve in first_word.items()}
+long = {kind: curve[fifteen] for kind, curve in first_word.items()}
+assert min(short.values()) > 0.9, "all three should know the first of 5"
+assert long["your network"] < 0.35, "the network should guess at 15 words"
+assert 0.35 < long["LSTM"] < 0.8, "the LSTM should be right sometimes at 15"
+assert long["attention"] > 0.95, "attention should know the first of 15"
 print("The first word of  5: all three know it.")
 print("The first word of 15: your network guesses,")
 print("                      the LSTM is often wrong, attention knows it.")
@@ -487,11 +512,11 @@ if my_prediction is not None:
 # And yet the state has a merit: it does not grow. Attention compares all words with all words.
 
 # %%
-narrow = torch.zeros(8, 8)
+narrow, zeros = torch.zeros(8, 8), torch.zeros(8)
 print("words   numbers in the state   weights of one table of attention")
 for length in [10, 100, 500]:
     xs = torch.zeros(length, 8)
-    _, last = rnn.rnn_forward(xs, torch.zeros(8), narrow, narrow, torch.zeros(8))
+    _, last = rnn.rnn_forward(xs, zeros, narrow, narrow, zeros)
     print(f"{length:5}   {last.numel():20}   {(xs @ xs.mT).numel():33,}")
 
 # %% [markdown]

@@ -11,25 +11,13 @@
 # %load_ext lab_check
 
 # %%
-import time
-
 import ipywidgets
 import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
 from lab_transformer import attention
-from lab_transformer.progress import progress
-
-plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
-
-
-def compare(predicted, measured):
-    """Put what you expected beside what came out."""
-    if predicted is None:
-        print(f"no prediction written; measured: {measured}")
-    else:
-        print(f"you predicted {predicted}; measured: {measured}")
+from lab_transformer.notebook import compare, progress, rounded, seconds
 
 
 def show(names, numbers):
@@ -54,9 +42,11 @@ table = {
     "the": torch.tensor([0.0, 0.0, 0.0, 0.0]),
 }
 money, river = ["money", "bank", "grows"], ["river", "bank", "flows"]
-x_money, x_river = (torch.stack([table[word] for word in words]) for words in (money, river))
+x_money = torch.stack([table[word] for word in money])
+x_river = torch.stack([table[word] for word in river])
 
-# A static vector is an average over a data set. Were money beside the bank in nine texts of ten:
+# A static vector is an average over a data set.
+# Were money beside the bank in nine texts of ten:
 static = 0.9 * table["money"] + 0.1 * table["river"]
 for word in ("money", "river"):
     cosine = torch.cosine_similarity(static, table[word], dim=0).item()
@@ -69,6 +59,8 @@ for word in ("money", "river"):
 # The dot product of two vectors is large when they point the same way. One product of the matrix
 # `(..., seq, d_model)` with its own transpose gives all of them at once, as `(..., seq, seq)`. No word
 # waits for another. The diagonal holds each word with itself.
+#
+# In scope in all cells of this week: `torch`, `math`, `Tensor`, and the blocks of earlier cells.
 
 
 # %%
@@ -104,8 +96,8 @@ def softmax(scores: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]
 high = torch.tensor([1000.0, 1001.0, 1002.0])
 plain = high.exp() / high.exp().sum()
 print("plain formula:", plain.tolist())
-print("yours:        ", [round(weight, 3) for weight in attention.softmax(high).tolist()])
-print("of 0, 1, 2:   ", [round(weight, 3) for weight in attention.softmax(high - 1000).tolist()])
+print("yours:        ", rounded(attention.softmax(high), 3))
+print("of 0, 1, 2:   ", rounded(attention.softmax(high - 1000), 3))
 
 
 # %% [markdown]
@@ -114,6 +106,8 @@ print("of 0, 1, 2:   ", [round(weight, 3) for weight in attention.softmax(high -
 # Every word becomes a weighted sum of all words of its sentence. Row i of the weights, of shape
 # `(..., seq, seq)`, says how much word i takes from each. There is no parameter in it. The vectors
 # alone decide.
+#
+# In scope: `similarity_scores` from 2.1 and `softmax` from 2.2.
 
 
 # %%
@@ -141,10 +135,11 @@ context_money, weights_money = attention.contextualize(x_money)
 context_river, weights_river = attention.contextualize(x_river)
 show(money, weights_money)
 print()
-print("bank beside money:", [round(number, 2) for number in context_money[1].tolist()])
-print("bank beside river:", [round(number, 2) for number in context_river[1].tolist()])
-cosine = torch.cosine_similarity(context_money[1], context_river[1], dim=0).item()
-apart = (context_money[1] - context_river[1]).norm().item()
+by_money, by_river = context_money[1], context_river[1]
+print("bank beside money:", rounded(by_money, 2))
+print("bank beside river:", rounded(by_river, 2))
+cosine = torch.cosine_similarity(by_money, by_river, dim=0).item()
+apart = (by_money - by_river).norm().item()
 before = (x_money[1] - x_river[1]).norm().item()
 print(f"distance between the two: before {before:.2f}, after {apart:.2f}")
 compare(my_prediction, f"cosine {cosine:.2f}")
@@ -154,10 +149,12 @@ compare(my_prediction, f"cosine {cosine:.2f}")
 
 # %%
 six = ["the", "river", "beside", "the", "bank", "flows"]
-context, weights = attention.contextualize(torch.stack([table[word] for word in six]))
+x_six = torch.stack([table[word] for word in six])
+context, weights = attention.contextualize(x_six)
 show(six, weights)
 print("both rows of 'the' are the same:", torch.equal(weights[0], weights[3]))
-print("every row sums to 1:", bool(torch.allclose(weights.sum(-1), torch.ones(6))))
+sums = weights.sum(-1)
+print("every row sums to 1:", torch.allclose(sums, torch.ones(6)))
 
 # %% [markdown]
 # A vector of zeros does not switch attention off: it takes the plain average. And "the" at place 1 and
@@ -169,7 +166,8 @@ print("every row sums to 1:", bool(torch.allclose(weights.sum(-1), torch.ones(6)
 left, right = x_money, x_river
 print("rounds   cosine of the banks   largest distance inside a sentence")
 for rounds in range(1, 11):
-    left, right = attention.contextualize(left)[0], attention.contextualize(right)[0]
+    left, _ = attention.contextualize(left)
+    right, _ = attention.contextualize(right)
     if rounds in (1, 2, 3, 5, 10):
         banks = torch.cosine_similarity(left[1], right[1], dim=0).item()
         inside = torch.pdist(left).max().item()
@@ -200,10 +198,11 @@ compare(my_prediction, (money[most], round(weights[1, most].item(), 2)))
 # Turn the knob: all vectors times a factor. Small vectors look at everyone, large ones at one word
 # only. Next week asks which size is right. (The control needs a running kernel.)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A control is drawn by the browser; its ids differ in every run.
-pictures = {factor / 4: attention.contextualize(x_money * factor / 4)[1] for factor in range(13)}
+# %% tags=["nbval-ignore-output"]
+pictures = {
+    factor / 4: attention.contextualize(x_money * factor / 4)[1]
+    for factor in range(13)
+}
 
 
 def draw(factor):
@@ -216,7 +215,8 @@ def draw(factor):
     plt.show()
 
 
-_ = ipywidgets.interact(draw, factor=ipywidgets.SelectionSlider(options=list(pictures), value=1.0))
+knob = ipywidgets.SelectionSlider(options=list(pictures), value=1.0)
+_ = ipywidgets.interact(draw, factor=knob)
 
 
 # %% [markdown]
@@ -255,14 +255,15 @@ def project_qkv(
 # Now "bank" may find "money" while "money" does not look for "bank".
 
 # %%
+# Rows: finance, water, change, place.
 w_q = torch.tensor([[0.0], [0.0], [0.0], [3.0]])  # places ask
-w_k = torch.tensor([[1.0], [1.0], [0.0], [-2.0]])  # finance and water answer, places do not
-w_v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])  # they say which of the two
+w_k = torch.tensor([[1.0], [1.0], [0.0], [-2.0]])  # places do not answer
+w_v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
 for words, x in [(money, x_money), (river, x_river)]:
     q, k, v = attention.project_qkv(x, w_q, w_k, w_v)
     weights = attention.softmax(q @ k.mT)
     show(words, weights)
-    print("bank is (finance, water):", [round(number, 2) for number in (weights @ v)[1].tolist()], "\n")
+    print("bank is (finance, water):", rounded((weights @ v)[1], 2), "\n")
 
 # %% [markdown]
 # Look at the row of "bank": its smallest weight is the one on itself. With a query and a key that are
@@ -280,8 +281,9 @@ for sentences in x.split(10):  # other matrices for every ten sentences
     q, k, _ = attention.project_qkv(sentences, *(torch.randn(3, d, d) / d**0.5))
     hits.append((attention.softmax(q @ k.mT).argmax(-1) == own).float().mean())
 viewed = torch.stack(hits).mean().item()
-print(f"vectors of equal length, no parameters: the diagonal wins in {plain:.0%} of the rows")
-assert 0.05 < viewed < 0.2, f"about one row in ten was expected, not {viewed:.2f}"
+print("vectors of equal length, no parameters: ", end="")
+print(f"the diagonal wins in {plain:.0%} of the rows")
+assert 0.05 < viewed < 0.2, f"{viewed:.2f} of the rows, not about 0.1"
 print("with random queries and keys: in about one row of ten, which is chance")
 
 # %% [markdown]
@@ -294,23 +296,25 @@ print("with random queries and keys: in about one row of ten, which is chance")
 
 # %%
 def questions(count, draw):
-    """Make sentences of eight entries and an asking word, and the contents that are asked for."""
+    """Make sentences of eight entries and an asking word, and the answers."""
     names = torch.rand(count, 8, generator=draw).argsort(-1)
     contents = torch.randint(4, (count, 8), generator=draw)
     asked = torch.randint(8, (count, 1), generator=draw)
     one_hot = nn.functional.one_hot
     entries = torch.cat([one_hot(names, 8), one_hot(contents, 4)], -1).float()
-    asker = torch.cat([one_hot(names.gather(1, asked), 8), torch.zeros(count, 1, 4)], -1)
+    name = one_hot(names.gather(1, asked), 8)
+    asker = torch.cat([name, torch.zeros(count, 1, 4)], -1)
     return torch.cat([entries, asker], 1), contents.gather(1, asked)[:, 0]
 
 
 class LookUp(nn.Module):
-    """Answers by your attention, with three learned views or with no parameters."""
+    """Answers by your attention, with learned views or with no parameters."""
 
     def __init__(self, learned):
         super().__init__()
         self.learned = learned
-        self.views = nn.ParameterList([torch.randn(12, 8) / 12**0.5 for _ in range(3)])
+        views = [torch.randn(12, 8) / 12**0.5 for _ in range(3)]
+        self.views = nn.ParameterList(views)
         self.readout = nn.Linear(8 if learned else 12, 4)
 
     def weights_and_values(self, x):
@@ -325,14 +329,18 @@ class LookUp(nn.Module):
 
 
 def train(learned):
-    """Train for 500 steps; give the model, and its share of right answers at every twentieth."""
+    """Train for 500 steps; give the model and its curve.
+
+    The curve is the share of right answers at every twentieth step.
+    """
     torch.manual_seed(0)
     model, draw, curve = LookUp(learned), torch.Generator().manual_seed(0), []
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for step in progress(range(501), "training"):
         if step % 20 == 0:
             with torch.no_grad():
-                curve.append((model(test).argmax(-1) == wanted).float().mean().item())
+                right = model(test).argmax(-1) == wanted
+            curve.append(right.float().mean().item())
         x, content = questions(64, draw)
         optimiser.zero_grad()
         nn.functional.cross_entropy(model(x), content).backward()
@@ -349,21 +357,20 @@ test, wanted = questions(2000, torch.Generator().manual_seed(1))
 # %%
 my_prediction = None  # two shares: (with learned views, without)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# Trained numbers differ a little between machines; the next cell asserts what must hold.
+# %% tags=["nbval-ignore-output"]
 trained = {learned: train(learned) for learned in (True, False)}
 figure, axes = plt.subplots()
 for learned, (_, curve) in trained.items():
-    axes.plot(range(0, 501, 20), curve, label="query, key, value" if learned else "no parameters")
+    name = "query, key, value" if learned else "no parameters"
+    axes.plot(range(0, 501, 20), curve, label=name)
 axes.set(xlabel="training steps", ylabel="right answers", ylim=(0, 1.05))
 _ = axes.legend()
 
 # %%
 right = {learned: curve[-1] for learned, (_, curve) in trained.items()}
-assert right[True] > 0.98, "with learned views the look-up was expected to be perfect"
-assert 0.6 < right[False] < 0.9, "without parameters it was expected to be right three times in four"
-compare(my_prediction, "with learned views always right, without about three times in four")
+assert right[True] > 0.98, "with learned views it should be always right"
+assert 0.6 < right[False] < 0.9, "without, it should be right 3 times in 4"
+compare(my_prediction, "always right, and about three times in four")
 
 # %% [markdown]
 # Why? Compare the weights of the asking word. The right entry is the one whose name it holds.
@@ -376,10 +383,12 @@ for learned, (model, _) in trained.items():
     on_right = weights[:, :8][holds]
     if learned:
         often = (on_right > 0.5).float().mean().item()
-        assert often > 0.9, f"most of the weight was expected on the right entry, not in {often:.0%}"
-        print("learned views: the right entry gets most of the weight, in 9 of 10 sentences or more")
+        assert often > 0.9, f"most of the weight only in {often:.0%}"
+        print("learned views: the right entry gets most of the weight,")
+        print("               in 9 of 10 sentences or more")
     else:
-        print(f"no parameters: the right entry gets {on_right.mean().item():.2f} of the weight")
+        mean = on_right.mean().item()
+        print(f"no parameters: the right entry gets {mean:.2f} of the weight")
 
 # %% [markdown]
 # ## The price
@@ -392,32 +401,25 @@ for learned, (model, _) in trained.items():
 my_prediction = None  # two factors: (for n, for d)
 
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# Times differ from machine to machine and from run to run; what must hold is asserted.
-def seconds(x):
-    """Measure the processor time of a round, whatever else the machine does: the least of seven."""
-    times = []
-    for _ in range(7):
-        begin = time.process_time()
-        attention.contextualize(x)
-        times.append(time.process_time() - begin)
-    return min(times)
-
-
-threads = torch.get_num_threads()
-torch.set_num_threads(1)  # the time in which threads wait for each other would count as work
+# %% tags=["nbval-ignore-output"]
 sizes = [64, 128, 256, 512, 1024]
-by_length = [seconds(torch.ones(n, 256)) for n in sizes]
-by_width = [seconds(torch.ones(256, d)) for d in sizes]
-torch.set_num_threads(threads)
+
+
+def milliseconds(n, d):
+    x = torch.ones(n, d)
+    return 1e3 * seconds(attention.contextualize, x, times=7)
+
+
+by_length = [milliseconds(n, 256) for n in sizes]
+by_width = [milliseconds(256, d) for d in sizes]
 figure, axes = plt.subplots()
-axes.loglog(sizes, [1e3 * t for t in by_length], "o-", label="n words of width 256")
-axes.loglog(sizes, [1e3 * t for t in by_width], "o-", label="256 words of width d")
+axes.loglog(sizes, by_length, "o-", label="n words of width 256")
+axes.loglog(sizes, by_width, "o-", label="256 words of width d")
 axes.set(xlabel="n or d", ylabel="milliseconds")
 _ = axes.legend()
-assert by_length[-1] / by_length[0] > 2 * by_width[-1] / by_width[0], "n should cost more than d"
-compare(my_prediction, f"{by_length[-1] / by_length[0]:.0f} and {by_width[-1] / by_width[0]:.0f}")
+for_n, for_d = by_length[-1] / by_length[0], by_width[-1] / by_width[0]
+assert for_n > 2 * for_d, "n should cost more than d"
+compare(my_prediction, f"{for_n:.0f} and {for_d:.0f}")
 
 # %% [markdown]
 # What the table of the 2017 paper calls constant are the steps that wait for each other, and the path

@@ -19,18 +19,7 @@ from torch import nn
 from torch.nn import functional
 
 from lab_transformer import attention, positional
-from lab_transformer.progress import progress
-
-plt.rcParams.update({"figure.figsize": (5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True})
-
-
-def compare(predicted, measured):
-    """Put what you expected beside what came out."""
-    if predicted is None:
-        print(f"no prediction written; measured: {measured}")
-    else:
-        print(f"you predicted {predicted}; measured: {measured}")
-
+from lab_transformer.notebook import compare, progress
 
 # %% [markdown]
 # ## 4.1 Sinusoidal positions
@@ -39,6 +28,8 @@ def compare(predicted, measured):
 # neither, like the bits of a binary number: some flip at each step, some hardly ever. Columns 2i and
 # 2i + 1 are a sine and a cosine of the same speed. The table has the shape `(seq, d_model)`, as wide as
 # the embeddings, because it will be added to them.
+#
+# In scope in all cells of this week: `torch`, `math`, `Tensor`, and `BASE`, which is 10000.0.
 
 
 # %%
@@ -51,16 +42,20 @@ def sinusoidal_positions(length: int, d_model: int) -> Float[Tensor, "seq d_mode
 
 # %%
 table = positional.sinusoidal_positions(50, 128)
-print("smallest and largest number:", round(table.min().item(), 1), round(table.max().item(), 1))
-nearest = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
-print("the closest two positions are", f"{nearest:.1f}", "apart")
-single = torch.arange(50.0).sin()[:, None]
-nearest = torch.cdist(single, single).fill_diagonal_(torch.inf).min().item()
-print("with a single sine they are", f"{nearest:.4f}", "apart")
+low, high = table.min().item(), table.max().item()
+print(f"smallest and largest number: {low:.1f} {high:.1f}")
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+
+def nearest(rows):
+    """Give the distance of the closest two rows."""
+    return torch.cdist(rows, rows).fill_diagonal_(torch.inf).min().item()
+
+
+print(f"the closest two positions are {nearest(table):.1f} apart")
+single = torch.arange(50.0).sin()[:, None]
+print(f"with a single sine they are {nearest(single):.4f} apart")
+
+# %% tags=["nbval-ignore-output"]
 rows = table.numpy()
 figure, axes = plt.subplots()
 picture = axes.imshow(rows, cmap="cividis", aspect="auto")
@@ -89,13 +84,12 @@ def against(product):
 
 compare(my_prediction, (against(products[30, 35]), against(products[10, 5])))
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+# %% tags=["nbval-ignore-output"]
 lines = {position: products[position] for position in (0, 20, 40)}
 figure, axes = plt.subplots()
 for position, line in lines.items():
-    axes.plot(torch.arange(50) - position, line, label=f"from position {position}")
+    distance = torch.arange(50) - position
+    axes.plot(distance, line, label=f"from position {position}")
 axes.set(xlabel="distance", ylabel="dot product")
 _ = axes.legend()
 
@@ -108,24 +102,24 @@ far = positional.sinusoidal_positions(200_000, 128)
 apart = (far - far[0]).norm(dim=-1)
 print(f"position 1 is {apart[1].item():.2f} away from position 0")
 for start in (10_000, 62_832, 150_000):
-    print(f"from {start:7,} on, the closest is {apart[start:].min().item():.1f} away")
+    closest = apart[start:].min().item()
+    print(f"from {start:7,} on, the closest is {closest:.1f} away")
 
 # %% [markdown]
 # Turn the knob: a pair of columns and its wave. From which pair on does the wave not come back within
 # 200 positions? (The control needs a running kernel.)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A control is drawn by the browser; its ids differ in every run.
+# %% tags=["nbval-ignore-output"]
 long_table = positional.sinusoidal_positions(200, 128)
 
 
 def draw(pair):
     """Draw the sine and the cosine of one pair of columns."""
     figure, axes = plt.subplots()
-    axes.plot(long_table[:, 2 * pair], label=f"column {2 * pair}")
-    axes.plot(long_table[:, 2 * pair + 1], label=f"column {2 * pair + 1}")
-    axes.set(xlabel="position", title=f"wavelength {2 * torch.pi * 10000 ** (2 * pair / 128):.0f}")
+    for column in (2 * pair, 2 * pair + 1):
+        axes.plot(long_table[:, column], label=f"column {column}")
+    wavelength = 2 * math.pi * 10000 ** (2 * pair / 128)
+    axes.set(xlabel="position", title=f"wavelength {wavelength:.0f}")
     axes.legend(loc="lower left")
     plt.show()
 
@@ -155,16 +149,21 @@ def shift_matrix(offset: int, d_model: int) -> Float[Tensor, "d_model d_model"]:
 
 # %%
 ahead = positional.shift_matrix(7, 128)
-print("moves all positions by 7:", torch.allclose(table[:-7] @ ahead, table[7:], atol=1e-4))
 back = positional.shift_matrix(-7, 128)
-print("there and back is nothing:", torch.allclose(ahead @ back, torch.eye(128), atol=1e-4))
 twice = positional.shift_matrix(14, 128)
-print("7 and 7 is 14:", torch.allclose(ahead @ ahead, twice, atol=1e-4))
 random_table = torch.randn(50, 128, generator=torch.Generator().manual_seed(0))
-print(
-    "moves random positions by 7:",
-    torch.allclose(random_table[:-7] @ ahead, random_table[7:], atol=1e-4),
-)
+
+
+def moves(rows):
+    """Tell whether the matrix turns every row into the seventh after it."""
+    return torch.allclose(rows[:-7] @ ahead, rows[7:], atol=1e-4)
+
+
+nothing = torch.allclose(ahead @ back, torch.eye(128), atol=1e-4)
+print("moves all positions by 7:", moves(table))
+print("there and back is nothing:", nothing)
+print("7 and 7 is 14:", torch.allclose(ahead @ ahead, twice, atol=1e-4))
+print("moves random positions by 7:", moves(random_table))
 
 
 # %% [markdown]
@@ -204,7 +203,7 @@ my_prediction = None  # such as ("zero", "not zero")
 torch.manual_seed(4)
 d_model = 32
 dog, bites, man = torch.randn(3, d_model) / d_model**0.5
-sentences = torch.stack([torch.stack([dog, bites, man]), torch.stack([man, bites, dog])])
+sentences = torch.stack([dog, bites, man, man, bites, dog]).view(2, 3, d_model)
 places = positional.sinusoidal_positions(10, d_model)
 
 
@@ -218,9 +217,8 @@ without = dog_apart(sentences * d_model**0.5)
 given = dog_apart(positional.add_positions(sentences, places))
 print(f"without positions: {without:.2f}")
 print(f"with positions:    {'more than 1' if given > 1 else f'{given:.2f}'}")
-compare(
-    my_prediction, ("zero" if without < 1e-4 else "not zero", "zero" if given < 1e-4 else "not zero")
-)
+pair = ["zero" if apart < 1e-4 else "not zero" for apart in (without, given)]
+compare(my_prediction, tuple(pair))
 
 
 # %% [markdown]
@@ -241,7 +239,7 @@ my_prediction = None  # such as ("70%", "90%")
 
 # %%
 class Reader(nn.Module):
-    """One layer of attention over words whose places are given in one of several ways."""
+    """One layer of attention; places are given in one of several ways."""
 
     def __init__(self, places, results, words=20, d_model=32, n_heads=4):
         super().__init__()
@@ -252,36 +250,45 @@ class Reader(nn.Module):
         self.out = nn.Linear(d_model, results)
         self.learned = nn.Parameter(torch.randn(100, d_model) / 2)
 
+    def table(self, length, d_model):
+        """Give what is added to the words."""
+        if self.places == "waves":
+            return positional.sinusoidal_positions(length, d_model)
+        if self.places == "learned":
+            return self.learned
+        return torch.zeros(length, d_model)
+
     def forward(self, words, mask=None):
         x = self.word(words)
-        tables = {
-            "waves": lambda: positional.sinusoidal_positions(words.shape[-1], x.shape[-1]),
-            "learned": lambda: self.learned,
-        }
-        nowhere = torch.zeros(words.shape[-1], x.shape[-1])
-        x = positional.add_positions(x, tables.get(self.places, lambda: nowhere)())
+        x = positional.add_positions(x, self.table(*x.shape[-2:]))
         heads = self.attention
-        q, k, v = (
-            attention.split_heads(w(x), heads.n_heads) for w in (heads.w_q, heads.w_k, heads.w_v)
-        )
+        q = attention.split_heads(heads.w_q(x), heads.n_heads)
+        k = attention.split_heads(heads.w_k(x), heads.n_heads)
+        v = attention.split_heads(heads.w_v(x), heads.n_heads)
         if self.places == "RoPE":
-            q, k = (positional.rotate(y, torch.arange(words.shape[-1])) for y in (q, k))
+            place = torch.arange(words.shape[-1])
+            q, k = positional.rotate(q, place), positional.rotate(k, place)
         if self.places == "ALiBi":
-            q, k = with_distance(q, k)
+            q, k = with_distance(q, k)  # defined further down
         output, _ = attention.scaled_dot_product_attention(q, k, v, mask)
         return self.out(heads.w_o(attention.merge_heads(output)))
 
 
 def six_words(count):
-    """Draw words 0 and 1 and four others in any order, and say whether 0 came before 1."""
+    """Draw words 0 and 1 and four others; say whether 0 came before 1."""
     others = torch.rand(count, 18).argsort(dim=-1)[:, :4] + 2
     words = torch.cat([torch.tensor([[0, 1]]).expand(count, 2), others], dim=-1)
     words = words.gather(1, torch.rand(count, 6).argsort(dim=-1))
-    return words, ((words == 0).int().argmax(-1) < (words == 1).int().argmax(-1)).long()
+    place_0 = (words == 0).int().argmax(-1)
+    place_1 = (words == 1).int().argmax(-1)
+    return words, (place_0 < place_1).long()
 
 
 def train_order(places, steps=250):
-    """Train a model to say which came first; give its accuracy on new words every 25 steps."""
+    """Train a model to say which came first.
+
+    Gives its share of right answers on new words every 25 steps.
+    """
     torch.manual_seed(0)
     model = Reader(places, results=2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -301,17 +308,22 @@ def train_order(places, steps=250):
 
 
 def told(share):
-    """Tell a share coarsely: trained numbers differ a little from machine to machine."""
-    marks = [(0.97, "above 97%"), (0.56, "between 56% and 97%"), (0.44, "at chance, 44% to 56%")]
-    return next((text for mark, text in marks if share > mark), "below 44%")
+    """Tell a share by fixed marks: its digits depend on the machine."""
+    if share > 0.97:
+        return "above 97%"
+    if share > 0.56:
+        return "between 56% and 97%"
+    return "at chance" if share > 0.44 else "below 44%"
 
 
-curves = {"with positions": train_order("waves"), "without": train_order("none")}
-compare(my_prediction, {name: told(curve[-1]) for name, curve in curves.items()})
+curves = {
+    "with positions": train_order("waves"),
+    "without": train_order("none"),
+}
+ends = [f"{name} {told(curve[-1])}" for name, curve in curves.items()]
+compare(my_prediction, ", ".join(ends))
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+# %% tags=["nbval-ignore-output"]
 drawn = curves.items()
 figure, axes = plt.subplots()
 for name, curve in drawn:
@@ -348,22 +360,21 @@ query, key = torch.linspace(1, 2, 64)[None], torch.linspace(2, -1, 64)[None]
 
 def score(query_place, key_place):
     """Give the dot product of the query and the key, turned to two places."""
-    turned = positional.rotate(query, torch.tensor([query_place]))
-    return (turned @ positional.rotate(key, torch.tensor([key_place])).mT).item()
+    q = positional.rotate(query, torch.tensor([query_place]))
+    k = positional.rotate(key, torch.tensor([key_place]))
+    return (q @ k.mT).item()
 
 
-for query_place, key_place in [(5, 2), (105, 102), (1005, 1002), (2, 5)]:
-    print(f"query at {query_place:4}, key at {key_place:4}: {score(query_place, key_place):.2f}")
+for i, j in [(5, 2), (105, 102), (1005, 1002), (2, 5)]:
+    print(f"query at {i:4}, key at {j:4}: {score(i, j):.2f}")
 print("not turned:                   ", f"{(query @ key.mT).item():.2f}")
-stays = torch.allclose(positional.rotate(query, torch.tensor([77])).norm(), query.norm())
-print("length stays:", stays)
+turned = positional.rotate(query, torch.tensor([77]))
+print("length stays:", torch.allclose(turned.norm(), query.norm()))
 
 # %% [markdown]
 # The score falls off with the distance on average, but not smoothly:
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+# %% tags=["nbval-ignore-output"]
 ones = torch.ones(1, 64)
 turned = positional.rotate(ones.expand(100, 64), torch.arange(100))
 figure, axes = plt.subplots()
@@ -383,18 +394,27 @@ def with_distance(q, k):
     """Lower every score by slope times distance, with one more column."""
     heads, seq, d_head = q.shape[-3:]
     slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
-    places = (slopes[:, None] * torch.arange(seq) * math.sqrt(d_head + 1)).expand(k.shape[:-1])
+    places = slopes[:, None] * torch.arange(seq) * math.sqrt(d_head + 1)
+    places = places.expand(k.shape[:-1])[..., None]
     # The wider key has a larger root: what was there before keeps its score.
     q = q * math.sqrt((d_head + 1) / d_head)
-    return torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, places[..., None]], -1)
+    ones = torch.ones_like(q[..., :1])
+    return torch.cat([q, ones], -1), torch.cat([k, places], -1)
 
 
-q = torch.zeros(4, 8, 16)  # four heads, eight words, all words alike: only the distance decides
-_, weights = attention.scaled_dot_product_attention(
-    *with_distance(q, q), q, torch.ones(8, 8, dtype=torch.bool).tril()
-)
+def no_look_ahead(n):
+    """Let every word look at itself and at the words before it."""
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+# Four heads and eight words, all alike: only the distance decides.
+alike = torch.zeros(4, 8, 16)
+q, k = with_distance(alike, alike)
+mask = no_look_ahead(8)
+_, weights = attention.scaled_dot_product_attention(q, k, alike, mask)
 for head in range(4):
-    print(f"head {head}, last word looks at:", [f"{w:.2f}" for w in weights[head, -1].tolist()])
+    shares = (f"{weight:.2f}" for weight in weights[head, -1].tolist())
+    print(f"head {head}, last word looks at:", *shares)
 
 # %% [markdown]
 # ### Longer than anything seen
@@ -418,27 +438,29 @@ def three_back(words):
 
 def latest_name(words):
     """Ask for the latest of the words 0 to 3; -1 where none has come yet."""
-    place = torch.where(words < 4, torch.arange(words.shape[-1]), -1).cummax(dim=-1).values
+    named = torch.where(words < 4, torch.arange(words.shape[-1]), -1)
+    place = named.cummax(dim=-1).values  # of the latest name so far
     return torch.where(place >= 0, words.gather(1, place.clamp(min=0)), -1)
 
 
 def train_lengths(places, task, steps=300, trained=20):
-    """Train on sequences of 20 words; give the accuracy at each of 100 places."""
+    """Train on sequences of 20 words; give the accuracy at 100 places."""
     torch.manual_seed(0)
     model = Reader(places, results=20)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in progress(range(steps), "training"):
         words = torch.randint(20, (32, trained))
-        logits = model(words, torch.ones(trained, trained, dtype=torch.bool).tril())
+        logits = model(words, no_look_ahead(trained))
         loss = functional.cross_entropy(logits.mT, task(words), ignore_index=-1)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     words = torch.randint(20, (200, 100))
     with torch.no_grad():
-        said = model(words, torch.ones(100, 100, dtype=torch.bool).tril()).argmax(-1)
+        said = model(words, no_look_ahead(100)).argmax(-1)
     asked = task(words)
-    return ((said == asked) & (asked >= 0)).sum(0)[3:] / (asked >= 0).sum(0)[3:]
+    right, counted = (said == asked) & (asked >= 0), asked >= 0
+    return right.sum(0)[3:] / counted.sum(0)[3:]
 
 
 kinds = ["waves", "learned", "RoPE", "ALiBi"]
@@ -448,14 +470,12 @@ lengths = {
 }
 works = {}
 for task, curves in lengths.items():
-    inside = [places for places in kinds if curves[places][2:17].mean() > 0.8]
-    works[task] = [places for places in kinds if curves[places][77:].mean() > 0.8]
+    inside = [kind for kind in kinds if curves[kind][2:17].mean() > 0.8]
+    works[task] = [kind for kind in kinds if curves[kind][77:].mean() > 0.8]
     print(f"{task}: inside the trained length {', '.join(inside)} work")
 compare(my_prediction, works)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+# %% tags=["nbval-ignore-output"]
 drawn = lengths.items()
 figure, panels = plt.subplots(1, 2, sharey=True, figsize=(6.5, 3))
 for axes, (task, curves) in zip(panels, drawn, strict=True):

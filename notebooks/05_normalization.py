@@ -14,22 +14,13 @@
 import ipywidgets
 import matplotlib.pyplot as plt
 import torch
+from torch import nn
+from torch.nn import functional
 
 from lab_transformer import encoder, feedforward, normalization, positional
-from lab_transformer.progress import progress
+from lab_transformer.notebook import compare, progress
 
-torch.set_num_threads(1)  # sums in one order, so that every run gives the same digits
-plt.rcParams.update(
-    {"figure.figsize": (5.5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True}
-)
-
-
-def compare(predicted, measured):
-    """Put what you expected beside what came out."""
-    if predicted is None:
-        print(f"no prediction written; measured: {measured}")
-    else:
-        print(f"you predicted {predicted}; measured: {measured}")
+torch.set_num_threads(1)  # sums in one order: the same digits in every run
 
 
 def show(numbers):
@@ -45,6 +36,8 @@ def show(numbers):
 # The shape `(..., d_model)` stays, and no other word has a say. Gain and bias, one number a feature,
 # let the model set the scale and the level of every feature. They cannot undo the norm: they are the
 # same for all words, and each word lost a mean and a size of its own. Those of batch norm, below, can.
+#
+# In scope in the cells from 5.1 to 5.4: `Tensor` and its methods. Import what else you need there.
 
 
 # %%
@@ -69,7 +62,15 @@ def layer_norm(
 # standard deviation, so you can check your block by hand: 7, 7, 3, 3 has mean 5 and deviation 2.
 
 # %%
-five = torch.tensor([[10.0, 4, 4, 2], [7, 7, 3, 3], [6, 6, 0, 0], [4, 10, 2, 4], [8, 8, 6, 6]])
+five = torch.tensor(
+    [
+        [10.0, 4, 4, 2],
+        [7, 7, 3, 3],
+        [6, 6, 0, 0],
+        [4, 10, 2, 4],
+        [8, 8, 6, 6],
+    ]
+)
 gain, bias = torch.ones(4), torch.zeros(4)
 show(normalization.layer_norm(five, gain, bias))
 
@@ -81,9 +82,13 @@ show(normalization.layer_norm(five, gain, bias))
 
 # %%
 old = five[1]
-print("       yours:", round(normalization.layer_norm(old, gain, bias)[0].item(), 3))
-print("nn.LayerNorm:", round(torch.nn.functional.layer_norm(old, (4,))[0].item(), 3))
-print("     x.std():", round(((old - old.mean()) / old.std())[0].item(), 3))
+ways = {
+    "yours": normalization.layer_norm(old, gain, bias),
+    "nn.LayerNorm": functional.layer_norm(old, (4,)),
+    "x.std()": (old - old.mean()) / old.std(),
+}
+for name, result in ways.items():
+    print(f"{name:>12}:", round(result[0].item(), 3))
 quiet = (old - old.mean()) / 1000
 print("the same word a thousand times smaller:", end="")
 show(normalization.layer_norm(quiet, gain, bias)[None])
@@ -141,33 +146,33 @@ my_prediction = None  # a factor, such as 1.0
 
 # %%
 sentence = torch.tensor([[3.0, 1.0], [2.0, -1.0], [2.5, 0.0]])
+neutral = torch.ones(2), torch.zeros(2)  # a gain and a bias
 
 
 def first_word(pads, masked):
-    """Normalise the sentence beside some pads; give the first feature of its first word."""
+    """Normalise beside some pads; give the first number of the first word."""
     x = torch.cat([sentence, torch.zeros(pads, 2)])[None]
     mask = (torch.arange(3 + pads) < 3)[None] if masked else None
-    return normalization.batch_norm(x, torch.ones(2), torch.zeros(2), mask)[0, 0, 0].item()
+    return normalization.batch_norm(x, *neutral, mask)[0, 0, 0].item()
 
 
-alone = normalization.layer_norm(sentence, torch.ones(2), torch.zeros(2))[0, 0].item()
+alone = normalization.layer_norm(sentence, *neutral)[0, 0].item()
 print("pads   counted   masked   layer norm")
 for pads in (0, 3, 10, 100):
-    print(f"{pads:4}   {first_word(pads, False):7.2f}   {first_word(pads, True):6.2f}   {alone:10.2f}")
-compare(my_prediction, f"{first_word(100, False) / first_word(100, True):.1f}")
+    counted, masked = first_word(pads, False), first_word(pads, True)
+    print(f"{pads:4}   {counted:7.2f}   {masked:6.2f}   {alone:10.2f}")
+compare(my_prediction, f"{counted / masked:.1f}")
 
 # %% [markdown]
 # The sentence did not change, only the pads beside it. Batch norm reports one fact: "these are not
 # pads." Turn the knob: how many pads does it take until all three words look alike? (The control needs
 # a running kernel.)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A control is drawn by the browser; its ids differ in every run.
+# %% tags=["nbval-ignore-output"]
 rows = {}
 for pads in (0, 1, 3, 10, 30, 100):
     padded = torch.cat([sentence, torch.zeros(pads, 2)])[None]
-    rows[pads] = normalization.batch_norm(padded, torch.ones(2), torch.zeros(2))[0, :3, 0]
+    rows[pads] = normalization.batch_norm(padded, *neutral)[0, :3, 0]
 
 
 def draw(pads):
@@ -178,7 +183,8 @@ def draw(pads):
     plt.show()
 
 
-_ = ipywidgets.interact(draw, pads=ipywidgets.SelectionSlider(options=list(rows), value=0))
+knob = ipywidgets.SelectionSlider(options=list(rows), value=0)
+_ = ipywidgets.interact(draw, pads=knob)
 
 
 # %% [markdown]
@@ -200,7 +206,7 @@ def post_norm(
 
 
 # %%
-norm = torch.nn.LayerNorm(3)
+norm = nn.LayerNorm(3)
 x = torch.tensor([[10.0, 20.0, 60.0]])
 print("a sublayer that adds nothing:", end="")
 with torch.no_grad():
@@ -253,6 +259,8 @@ with torch.no_grad():
 # Attention moves information between words; this layer works on each word alone. It widens `(...,
 # d_model)` to `d_ff`, four times as much in 2017 (512 to 2048), drops what is negative, and comes back.
 # Without the ReLU the two maps would be one.
+#
+# In scope: `torch` and `Tensor`.
 
 
 # %%
@@ -277,15 +285,18 @@ def feed_forward(
 
 # %%
 torch.manual_seed(0)
-w_1, b_1, w_2, b_2 = torch.randn(4, 16), torch.zeros(16), torch.randn(16, 4), torch.zeros(4)
+w_1, b_1 = torch.randn(4, 16), torch.zeros(16)
+w_2, b_2 = torch.randn(16, 4), torch.zeros(4)
 words = torch.randn(5, 4)
 changed = words.clone()
 changed[2] += 1
 before = feedforward.feed_forward(words, w_1, b_1, w_2, b_2)
 after = feedforward.feed_forward(changed, w_1, b_1, w_2, b_2)
-print("word 2 changes; results that change:", (before != after).any(dim=1).nonzero().flatten().tolist())
-twice = feedforward.feed_forward(-words, w_1, b_1, w_2, b_2)
-print("a linear map gives f(-x) = -f(x); does this one?", torch.allclose(twice, -before))
+touched = (before != after).any(dim=1).nonzero().flatten()
+print("word 2 changes; results that change:", touched.tolist())
+opposite = feedforward.feed_forward(-words, w_1, b_1, w_2, b_2)
+linear = torch.allclose(opposite, -before)
+print("a linear map gives f(-x) = -f(x); does this one?", linear)
 
 # %% [markdown]
 # The layer can be read as a memory: column i of `w_1` is a key, row i of `w_2` its value, and the
@@ -296,7 +307,8 @@ print("a linear map gives f(-x) = -f(x); does this one?", torch.allclose(twice, 
 matches = torch.relu(words[0] @ w_1 + b_1)
 memory = sum(matches[i] * w_2[i] for i in range(16)) + b_2
 print("all keys match word 0:", (matches > 0).all().item())
-print("the sum of their values is the layer's result:", torch.allclose(memory, before[0], atol=1e-4))
+same = torch.allclose(memory, before[0], atol=1e-4)
+print("the sum of their values is the layer's result:", same)
 print("no number in the result is negative:", (before >= 0).all().item())
 
 # %% [markdown]
@@ -309,6 +321,9 @@ print("no number in the result is negative:", (before >= 0).all().item())
 #
 # Self-attention, then feed-forward, each with its residual path: `(batch, seq, d_model)` in and out.
 # Because the shape stays, blocks can be stacked. The mask says which keys may be seen.
+#
+# In scope: `nn`, `MultiHeadAttention` from 3.5, `FeedForward`, a module around what you wrote in 5.5,
+# `post_norm` from 5.3 and `pre_norm` from 5.4.
 
 
 # %%
@@ -345,10 +360,8 @@ order = torch.tensor([3, 0, 4, 1, 2])
 with torch.no_grad():
     shuffled_after = block(x)[:, order]
     shuffled_before = block(x[:, order])
-print(
-    "shuffling before or after the block is the same:",
-    torch.allclose(shuffled_after, shuffled_before, atol=1e-5),
-)
+same = torch.allclose(shuffled_after, shuffled_before, atol=1e-5)
+print("shuffling before or after the block is the same:", same)
 
 
 # %% [markdown]
@@ -358,6 +371,8 @@ print(
 #
 # Every block takes what the one before gave. In a pre-norm stack nobody has normalised the sum that
 # leaves the last block, so one more norm ends it. The shape is still `(batch, seq, d_model)`.
+#
+# In scope: `EncoderBlock` from 5.6, and `nn`.
 
 
 # %%
@@ -397,12 +412,14 @@ LAYERS = 12
 
 
 def fresh(norm_first, draw=0):
-    """Make a deep encoder with the initial weights that are usual for Transformers."""
+    """Make a deep encoder with the usual initial weights of Transformers."""
     torch.manual_seed(draw)
-    model = encoder.Encoder(LAYERS, d_model=32, n_heads=4, d_ff=128, norm_first=norm_first)
+    model = encoder.Encoder(
+        LAYERS, d_model=32, n_heads=4, d_ff=128, norm_first=norm_first
+    )
     for weight in model.parameters():
         if weight.dim() > 1:
-            torch.nn.init.xavier_uniform_(weight)
+            nn.init.xavier_uniform_(weight)
     return model
 
 
@@ -420,12 +437,17 @@ def size_by_block(model):
     return sizes
 
 
-kinds = {"post-norm": False, "pre-norm": True}
-sizes = {name: size_by_block(fresh(norm_first)) for name, norm_first in kinds.items()}
+sizes = {
+    "post-norm": size_by_block(fresh(norm_first=False)),
+    "pre-norm": size_by_block(fresh(norm_first=True)),
+}
 steady = all(abs(size - 1) < 0.01 for size in sizes["post-norm"])
 first, sixth, last = (sizes["pre-norm"][i] for i in (0, 5, 11))
 print("post-norm, 1 after every block:", steady)
-print("pre-norm, larger after block 6 than after 1, and after 12 than after 6:", first < sixth < last)
+print(
+    "pre-norm, larger after block 6 than after 1, and after 12 than after 6:",
+    first < sixth < last,
+)
 compare(my_prediction, "between 2 and 5" if 2 < last < 5 else last)
 
 # %% [markdown]
@@ -434,17 +456,23 @@ compare(my_prediction, "between 2 and 5" if 2 < last < 5 else last)
 
 # %%
 def size_without_norm(model, path):
-    """Go through the bare sublayers: the size at the end, and which part of it differs by word."""
+    """Go through the bare sublayers.
+
+    Gives the size at the end, and which part of it differs from word to word.
+    """
     state = x
     with torch.no_grad():
         for block in model.blocks:
-            for sublayer in (lambda y, a=block.attention: a(y, y, y)[0], block.feed_forward):
-                state = state + sublayer(state) if path else sublayer(state)
-    common = state.mean(dim=(0, 1))
-    return state.std().item(), (state - common).norm().item() / state.norm().item()
+            looked, _ = block.attention(state, state, state)
+            state = state + looked if path else looked
+            thought = block.feed_forward(state)
+            state = state + thought if path else thought
+    own = state - state.mean(dim=(0, 1))  # without what all words share
+    return state.std().item(), (own.norm() / state.norm()).item()
 
 
-(grown, _), (shrunk, differing) = (size_without_norm(fresh(True), path) for path in (True, False))
+grown, _ = size_without_norm(fresh(norm_first=True), path=True)
+shrunk, differing = size_without_norm(fresh(norm_first=True), path=False)
 print("residual path, no norm: more than 50 times as large:", grown > 50)
 print("neither path nor norm: less than half as large:", shrunk < 0.5)
 print("and the words hardly differ any more:", differing < 0.02)
@@ -463,24 +491,31 @@ def gradient_by_block(norm_first):
     norms = torch.zeros(LAYERS)
     for draw in range(5):
         model = fresh(norm_first, draw)
-        torch.nn.functional.cross_entropy(model(x).flatten(0, 1), target).backward()
-        norms += torch.stack([block.feed_forward.w_2.weight.grad.norm() for block in model.blocks]) / 5
+        functional.cross_entropy(model(x).flatten(0, 1), target).backward()
+        for number, block in enumerate(model.blocks):
+            norms[number] += block.feed_forward.w_2.weight.grad.norm() / 5
     return norms.tolist()
 
 
-slopes = {name: gradient_by_block(norm_first) for name, norm_first in kinds.items()}
-post, pre = slopes["post-norm"], slopes["pre-norm"]
-print("pre-norm, the first block's gradient is 1.5 times the last's or more:", pre[0] > 1.5 * pre[-1])
-print("post-norm's in the last block is twice that of pre-norm or more:", post[-1] > 2 * pre[-1])
+post, pre = gradient_by_block(False), gradient_by_block(True)
+slopes = {"post-norm": post, "pre-norm": pre}
+print(
+    "pre-norm, the first block's gradient is 1.5 times the last's or more:",
+    pre[0] > 1.5 * pre[-1],
+)
+print(
+    "post-norm's in the last block is twice that of pre-norm or more:",
+    post[-1] > 2 * pre[-1],
+)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+# %% tags=["nbval-ignore-output"]
 _, pair = plt.subplots(1, 2, figsize=(7, 3))
-for axes, curves, label in [(pair[0], sizes, "size"), (pair[1], slopes, "gradient norm")]:
+for axes, curves in zip(pair, (sizes, slopes), strict=True):
     for name, curve in curves.items():
         axes.plot(range(1, LAYERS + 1), curve, marker="o", label=name)
-    axes.set(xlabel="block", ylabel=label, ylim=(0, None))
+    axes.set(xlabel="block", ylim=(0, None))
+pair[0].set_ylabel("size")
+pair[1].set_ylabel("gradient norm")
 _ = axes.legend()
 
 # %% [markdown]
@@ -502,26 +537,33 @@ my_prediction = None  # a list of names, such as ["pre-norm"]
 
 # %%
 def train(norm_first, warmup, steps=160, rate=3e-3):
-    """Teach a fresh stack to repeat digits; give the losses, and how its words differ."""
+    """Teach a fresh stack to repeat digits.
+
+    Gives the losses, and the share in which the words of a sentence differ.
+    """
     stack = fresh(norm_first)
-    embedding, output = torch.nn.Embedding(10, 32), torch.nn.Linear(32, 10)
-    torch.nn.init.normal_(embedding.weight, std=32**-0.5)
+    embedding, output = nn.Embedding(10, 32), nn.Linear(32, 10)
+    nn.init.normal_(embedding.weight, std=32**-0.5)
     positions = positional.sinusoidal_positions(8, 32)
-    model = torch.nn.ModuleList([stack, embedding, output])
+    model = nn.ModuleList([stack, embedding, output])
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     losses = []
+
+    def states_of(digits):
+        return stack(positional.add_positions(embedding(digits), positions))
+
     for step in progress(range(steps), "training"):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / warmup)
         digits = torch.randint(0, 10, (16, 8))
-        logits = output(stack(positional.add_positions(embedding(digits), positions)))
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), digits.flatten())
+        logits = output(states_of(digits)).flatten(0, 1)
+        loss = functional.cross_entropy(logits, digits.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     with torch.no_grad():
-        states = stack(positional.add_positions(embedding(torch.randint(0, 10, (200, 8))), positions))
+        states = states_of(torch.randint(0, 10, (200, 8)))
         within = (states - states.mean(dim=1, keepdim=True)).square().mean()
     return losses, (within / states.square().mean()).item()
 
@@ -536,11 +578,10 @@ runs = {
 end = {name: sum(losses[-10:]) / 10 for name, (losses, _) in runs.items()}
 learned = [name for name in runs if end[name] < 1.0]
 compare(my_prediction, learned)
-print("post-norm without warm-up has learned next to nothing:", end["post-norm"] > 2.0)
+failed = end["post-norm"] > 2.0
+print("post-norm without warm-up has learned next to nothing:", failed)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
+# %% tags=["nbval-ignore-output"]
 _, axes = plt.subplots()
 for name, (losses, _) in runs.items():
     axes.plot(losses, label=name)
@@ -552,10 +593,18 @@ _ = axes.legend()
 # The failed run is not slow. What happened to it? Take the mean square of the numbers that leave a
 # stack, and ask which share of it is a difference between words of one sentence.
 
+
 # %%
+def told(share):
+    """Tell a share by fixed marks: its digits depend on the machine."""
+    if share < 0.001:
+        return "nothing"
+    return "most of it" if share > 0.5 else "some"
+
+
 for name, (_, share) in runs.items():
-    kind = "nothing" if share < 0.001 else "most of it" if share > 0.5 else "some"
-    print(f"{name:>18}, share in which the words of a sentence differ: {kind}")
+    what = "share in which the words of a sentence differ"
+    print(f"{name:>18}, {what}: {told(share)}")
 
 # %% [markdown]
 # The failed stack gives the same vector for all eight digits of a sentence. Attention in twelve fresh

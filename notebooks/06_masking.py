@@ -13,7 +13,6 @@
 import math
 import random
 import re
-import time
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -21,24 +20,13 @@ import torch
 from torch import nn
 
 from lab_transformer import decoder, encoder, loss, masking, positional
-from lab_transformer.progress import progress
+from lab_transformer.notebook import compare, progress, rounded, seconds
 
-torch.set_num_threads(1)  # sums in one order, so that every run gives the same digits
-plt.rcParams.update(
-    {"figure.figsize": (5.5, 3), "figure.dpi": 80, "figure.constrained_layout.use": True}
-)
-
-
-def compare(predicted, measured):
-    """Put what you expected beside what came out."""
-    if predicted is None:
-        print(f"no prediction written; measured: {measured}")
-    else:
-        print(f"you predicted {predicted}; measured: {measured}")
+torch.set_num_threads(1)  # sums in one order: the same digits in every run
 
 
 def show(mask):
-    """Print a mask: a square where a query (row) may attend to a key (column)."""
+    """Print a mask: a square where a query (row) may see a key (column)."""
     for row in mask.tolist():
         print(" ".join("■" if allowed else "·" for allowed in row))
 
@@ -49,6 +37,8 @@ def show(mask):
 # Row t is the query at position t, column t' a key. True means "may attend", as in
 # `scaled_dot_product_attention`; beware that `nn.MultiheadAttention` means the opposite. The mask is
 # `(query, key)`, square, and the same for all sentences of this length.
+#
+# In scope in the cells from 6.1 to 6.3: `torch`, `math` and `Tensor`.
 
 
 # %%
@@ -97,7 +87,8 @@ pads = torch.tensor([[4, 7, 5, 2, PAD]])
 columns = masking.padding_mask(pads, PAD)[0, 0].expand(5, 5)
 for name, mask in [("columns", columns), ("rows", columns.mT)]:
     shares = mask / mask.sum(dim=-1, keepdim=True).clamp(min=1)
-    print(f"{name:>7} hidden: the first word sees", round((shares @ numbers)[0].item(), 1))
+    seen = round((shares @ numbers)[0].item(), 1)
+    print(f"{name:>7} hidden: the first word sees", seen)
 
 # %% [markdown]
 # ## 6.3 Softmax under a mask
@@ -131,8 +122,8 @@ scores = torch.tensor([[2.0, 1.0, 3.0], [2.0, 1.0, 3.0]])
 mask = torch.tensor([[True, True, False], [False, False, False]])
 late = scores.softmax(dim=-1) * mask
 weights = masking.masked_softmax(scores, mask)
-for name, table in [("zero after the softmax", late), ("-inf before it", weights)]:
-    print(f"{name:>22}:", [round(weight, 3) for weight in table[0].tolist()])
+print("zero after the softmax:", rounded(late[0], 3))
+print("        -inf before it:", rounded(weights[0], 3))
 print("    nothing to look at:", weights[1].tolist())
 compare(my_prediction, round(late[0].sum().item(), 3))
 
@@ -143,7 +134,7 @@ compare(my_prediction, round(late[0].sum().item(), 3))
 
 # %%
 filled = scores.masked_fill(~mask, -1e9).softmax(dim=-1)[1]
-print("-1e9, nothing to look at:", [round(weight, 3) for weight in filled.tolist()])
+print("-1e9, nothing to look at:", rounded(filled, 3))
 
 # %% [markdown]
 # ## 6.4 Shifted right
@@ -152,6 +143,8 @@ print("-1e9, nothing to look at:", [round(weight, 3) for weight in filled.tolist
 # moved by one place, with the start token in front: `(..., seq)` to `(..., seq)`. All positions are
 # trained in one pass; that is teacher forcing. The decoder's first input is the start token, not
 # nothing.
+#
+# In scope here and in 6.5: `torch` and `Tensor`.
 
 
 # %%
@@ -165,7 +158,8 @@ def shift_right(targets: Int[Tensor, "... seq"], bos_id: int) -> Int[Tensor, "..
 # %%
 names = ["<start>", "<end>", "the", "cat", "sleeps"]
 target = torch.tensor([[2, 3, 4, 1]])
-for seen, wanted in zip(loss.shift_right(target, 0)[0].tolist(), target[0].tolist(), strict=True):
+inputs = loss.shift_right(target, 0)
+for seen, wanted in zip(inputs[0], target[0], strict=True):
     print(f"reads {names[seen]:>8}, must write {names[wanted]}")
 
 
@@ -210,7 +204,8 @@ targets = torch.tensor([[2, 3, 4, 1] + [PAD] * 12])
 logits = torch.zeros(1, 16, 5)
 logits[:, 4:, PAD] = 50.0
 counted = loss.sequence_loss(logits, targets, pad_id=-100).item()
-print("ignoring pads:", round(loss.sequence_loss(logits, targets, pad_id=PAD).item(), 2))
+ignored = loss.sequence_loss(logits, targets, pad_id=PAD).item()
+print("ignoring pads:", round(ignored, 2))
 compare(my_prediction, round(counted, 2))
 
 # %% [markdown]
@@ -226,20 +221,18 @@ log_probabilities = torch.cat([confidence[:, None], rest], dim=1).log()
 
 def curve(share):
     """Give the smoothed loss for every confidence."""
-    word = torch.tensor([0])
-    return torch.stack([loss.sequence_loss(row[None], word, -100, share) for row in log_probabilities])
+    word, rows = torch.tensor([0]), log_probabilities[:, None]
+    losses = [loss.sequence_loss(row, word, -100, share) for row in rows]
+    return torch.stack(losses)
 
 
 curves = {share: curve(share) for share in shares}
 for share in shares:
-    print(
-        f"smoothing {share}: lowest loss at confidence {confidence[curves[share].argmin()].item():.2f}"
-    )
+    best = confidence[curves[share].argmin()].item()
+    print(f"smoothing {share}: lowest loss at confidence {best:.2f}")
 
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A control is drawn by the browser; its ids differ in every run.
+# %% tags=["nbval-ignore-output"]
 def draw(smoothing):
     """Draw the loss against the probability that the right word gets."""
     _, axes = plt.subplots()
@@ -248,7 +241,8 @@ def draw(smoothing):
     plt.show()
 
 
-_ = ipywidgets.interact(draw, smoothing=ipywidgets.SelectionSlider(options=list(curves), value=0.1))
+knob = ipywidgets.SelectionSlider(options=list(curves), value=0.1)
+_ = ipywidgets.interact(draw, smoothing=knob)
 
 
 # %% [markdown]
@@ -256,6 +250,9 @@ _ = ipywidgets.interact(draw, smoothing=ipywidgets.SelectionSlider(options=list(
 #
 # An encoder block with the causal mask inside: `(batch, seq, d_model)` in and out. A mask from outside
 # hides padding on top. A stack of these, and an output layer, is a GPT.
+#
+# In scope: `nn`, `MultiHeadAttention`, `FeedForward`, `pre_norm` and `post_norm`, as in 5.6, and
+# `causal_mask` from 6.1.
 
 
 # %%
@@ -294,7 +291,10 @@ def influence(block):
     """Tell for every output and input whether a gradient flows between them."""
     x = torch.randn(1, 6, 8, requires_grad=True)
     y = block(x)
-    rows = [torch.autograd.grad(y[0, t].sin().sum(), x, retain_graph=True)[0] for t in range(6)]
+    rows = []
+    for t in range(6):
+        output = y[0, t].sin().sum()
+        rows += torch.autograd.grad(output, x, retain_graph=True)
     return torch.cat(rows).norm(dim=-1) > 0
 
 
@@ -319,10 +319,9 @@ ARTICLES, ADJECTIVES = ["the", "a"], ["small", "young", "black", "shy"]
 NOUNS = ["cat", "dog", "bird", "fox", "horse"]
 SEEING = ["sees", "likes", "follows", "hears"]  # verbs with an object
 SLEEPING = ["sleeps", "sings", "runs", "waits"]  # verbs without
-words = ["<pad>", "<start>", "<end>", *ARTICLES, *ADJECTIVES, *NOUNS, *SEEING, *SLEEPING]
+words = ["<pad>", "<start>", "<end>", *ARTICLES, *ADJECTIVES, *NOUNS]
+words += [*SEEING, *SLEEPING]
 START, LONGEST = 1, 8
-thing = f"({'|'.join(ARTICLES)})( ({'|'.join(ADJECTIVES)}))? ({'|'.join(NOUNS)})"
-GRAMMAR = re.compile(f"{thing} (({'|'.join(SLEEPING)})|({'|'.join(SEEING)}) {thing}) <end>")
 
 
 def one_thing(rng):
@@ -331,14 +330,32 @@ def one_thing(rng):
     return [rng.choice(ARTICLES), *adjective, rng.choice(NOUNS)]
 
 
+def one_act(rng):
+    """Make a verb, with an object or without."""
+    if rng.random() < 0.5:
+        return [rng.choice(SEEING), *one_thing(rng)]
+    return [rng.choice(SLEEPING)]
+
+
 def sentences(rng, number):
     """Make sentences as token ids, filled up with padding."""
     rows = []
     for _ in range(number):
-        rest = [rng.choice(SEEING), *one_thing(rng)] if rng.random() < 0.5 else [rng.choice(SLEEPING)]
-        row = [words.index(word) for word in [*one_thing(rng), *rest, "<end>"]]
+        act = one_act(rng)
+        sentence = [*one_thing(rng), *act, "<end>"]
+        row = [words.index(word) for word in sentence]
         rows.append(row + [PAD] * (LONGEST - len(row)))
     return torch.tensor(rows)
+
+
+def any_of(words):
+    """Write a pattern that matches any of the words."""
+    return f"({'|'.join(words)})"
+
+
+thing = f"{any_of(ARTICLES)}( {any_of(ADJECTIVES)})? {any_of(NOUNS)}"
+act = f"({any_of(SLEEPING)}|{any_of(SEEING)} {thing})"
+GRAMMAR = re.compile(f"{thing} {act} <end>")
 
 
 def is_correct(text):
@@ -346,10 +363,17 @@ def is_correct(text):
     return bool(GRAMMAR.fullmatch(text))
 
 
-for text in ["a shy bird waits <end>", "the horse likes a small fox <end>", "the horse likes <end>"]:
+for text in [
+    "a shy bird waits <end>",
+    "the horse likes a small fox <end>",
+    "the horse likes <end>",
+]:
     print(f"{is_correct(text)!s:>5}: {text}")
-drawn = [[words[t] for t in row if t != PAD] for row in sentences(random.Random(0), 1000).tolist()]
-print("all of 1000 sentences are correct:", all(is_correct(" ".join(row)) for row in drawn))
+drawn = [
+    " ".join(words[token] for token in row if token != PAD)
+    for row in sentences(random.Random(0), 1000).tolist()
+]
+print("all of 1000 sentences are correct:", all(map(is_correct, drawn)))
 
 
 # %% [markdown]
@@ -376,7 +400,7 @@ class TinyModel(nn.Module):
         self.positions = positional.sinusoidal_positions(64, 32)
 
     def forward(self, tokens):
-        x = positional.add_positions(self.embedding(tokens), self.positions[: tokens.shape[1]])
+        x = positional.add_positions(self.embedding(tokens), self.positions)
         return self.output(self.block(x, masking.padding_mask(tokens, PAD)))
 
 
@@ -388,7 +412,8 @@ def train(kind):
     losses = []
     for _ in progress(range(200), "training"):
         target = sentences(rng, 64)
-        now = loss.sequence_loss(model(loss.shift_right(target, START)), target, PAD)
+        logits = model(loss.shift_right(target, START))
+        now = loss.sequence_loss(logits, target, PAD)
         optimizer.zero_grad()
         now.backward()
         optimizer.step()
@@ -403,44 +428,57 @@ def write(model, number):
     for _ in range(LONGEST):
         chances = model(tokens)[:, -1].softmax(dim=-1)
         tokens = torch.cat([tokens, chances.multinomial(1)], dim=1)
-    texts = [" ".join(words[token] for token in row) for row in tokens[:, 1:].tolist()]
-    return [text.partition(" <end>")[0] + " <end>" if "<end>" in text else text for text in texts]
+    texts = []
+    for row in tokens[:, 1:].tolist():
+        before, end, _ = " ".join(words[t] for t in row).partition(" <end>")
+        texts.append(before + end)
+    return texts
 
 
 @torch.no_grad()
 def loss_alone(model, target):
-    """Give the loss when later words are not there yet, as when writing: a pass for every prefix."""
+    """Give the loss when later words are not there yet, as when writing.
+
+    It takes a pass for every prefix.
+    """
     inputs = loss.shift_right(target, START)
     last = [model(inputs[:, : t + 1])[:, -1:] for t in range(LONGEST)]
     return loss.sequence_loss(torch.cat(last, dim=1), target, PAD).item()
 
 
 models, curves = {}, {}
-for name, kind in [("leaky", encoder.EncoderBlock), ("causal", decoder.CausalBlock)]:
-    models[name], curves[name] = train(kind)
+models["leaky"], curves["leaky"] = train(encoder.EncoderBlock)
+models["causal"], curves["causal"] = train(decoder.CausalBlock)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# The digits of a trained model, and what it writes, differ a little from processor to processor; the
-# next cell holds everywhere.
-final = {name: sum(losses[-20:]) / 20 for name, losses in curves.items()}
-alone = {name: loss_alone(model, sentences(random.Random(1), 300)) for name, model in models.items()}
-written = {name: write(model, 300) for name, model in models.items()}
-correct = {name: [text for text in texts if is_correct(text)] for name, texts in written.items()}
-different = {name: len(set(texts)) for name, texts in correct.items()}
-for name, texts in written.items():
-    print(f"{name}: loss {final[name]:.3f}, with no later word to see {alone[name]:.2f}")
-    print(f"    of 300 sentences {len(correct[name])} are correct, {different[name]} of them different")
+# %% [markdown]
+# What a trained model writes, and the last digits of its loss, differ a little from processor to
+# processor: your numbers may not be these. What the second cell prints holds everywhere.
+
+# %% tags=["nbval-ignore-output"]
+new = sentences(random.Random(1), 300)
+alone = {name: loss_alone(model, new) for name, model in models.items()}
+final, correct, different = {}, {}, {}
+for name, model in models.items():
+    texts = write(model, 300)
+    right = [text for text in texts if is_correct(text)]
+    correct[name], different[name] = len(right), len(set(right))
+    final[name] = sum(curves[name][-20:]) / 20
+    print(f"{name}: loss {final[name]:.3f}, ", end="")
+    print(f"with no later word to see {alone[name]:.2f}")
+    print(f"    of 300 sentences {correct[name]} are correct, ", end="")
+    print(f"{different[name]} of them different")
     for text in texts[:4]:
         print("   ", text)
 compare(my_prediction, different["leaky"])
 
 # %%
+worse = alone["leaky"] > math.log(len(words))
+often, many = correct["causal"] > 240, different["causal"] > 150
 print("the leaky loss is nearly zero:", final["leaky"] < 0.1)
-print("with no later word to see, it is worse than guessing:", alone["leaky"] > math.log(len(words)))
+print("with no later word to see, it is worse than guessing:", worse)
 print("the causal loss is not below what is possible:", final["causal"] > 1.25)
-print("the causal model writes at least 8 of 10 sentences right:", len(correct["causal"]) > 240)
-print("it has written more than 150 different right ones:", different["causal"] > 150)
+print("the causal model writes at least 8 of 10 sentences right:", often)
+print("it has written more than 150 different right ones:", many)
 print("the leaky model fewer than 50:", different["leaky"] < 50)
 
 # %% [markdown]
@@ -448,21 +486,21 @@ print("the leaky model fewer than 50:", different["leaky"] < 50)
 # nonsense, others the same few sentences again and again; it depends on the draw of the weights. Where
 # did it look? Row: the word that looks, column: the word that is looked at.
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A figure's bytes depend on the fonts of the machine.
-probe = [words.index(word) for word in ["the", "black", "cat", "sees", "a", "bird", "<end>"]]
-inputs = loss.shift_right(torch.tensor([probe]), START)
+# %% tags=["nbval-ignore-output"]
+probe = ["the", "black", "cat", "sees", "a", "bird"]
+inputs = torch.tensor([[START, *map(words.index, probe)]])
 _, both = plt.subplots(1, 2, figsize=(6.5, 3))
 for axes, (name, model) in zip(both, models.items(), strict=True):
     with torch.no_grad():
-        embedded = positional.add_positions(model.embedding(inputs), model.positions[:7])
-        x = model.block.norm_1(embedded)
+        embedded = model.embedding(inputs)
+        x = positional.add_positions(embedded, model.positions)
+        x = model.block.norm_1(x)
         seen = None if name == "leaky" else masking.causal_mask(7)
         weights = model.block.attention(x, x, x, seen)[1][0].mean(dim=0)
     axes.imshow(weights, vmin=0, vmax=1)
-    axes.set_xticks(range(7), [words[token] for token in inputs[0].tolist()], rotation=60)
-    axes.set_yticks(range(7), [words[token] for token in inputs[0].tolist()])
+    names = [words[token] for token in inputs[0].tolist()]
+    axes.set_xticks(range(7), names, rotation=60)
+    axes.set_yticks(range(7), names)
     axes.set_title(name)
 
 # %% [markdown]
@@ -473,9 +511,8 @@ for axes, (name, model) in zip(both, models.items(), strict=True):
 # %%
 empty = torch.empty(1, 0, dtype=torch.long)
 vectors = models["causal"].embedding(empty)
-print(
-    "vectors:", vectors.shape[1], "scores for", models["causal"].output(vectors).shape[1], "positions"
-)
+scores = models["causal"].output(vectors)
+print(f"vectors: {vectors.shape[1]} scores for {scores.shape[1]} positions")
 
 # %% [markdown]
 # ## All positions at once
@@ -492,46 +529,35 @@ my_prediction = None  # a factor
 # %%
 def at_once(model, target):
     """Give the loss of all positions, in one pass."""
-    return loss.sequence_loss(model(loss.shift_right(target, START)), target, PAD)
+    logits = model(loss.shift_right(target, START))
+    return loss.sequence_loss(logits, target, PAD)
 
 
 def by_steps(model, target):
     """Give the same loss, a pass for every prefix."""
-    inputs = loss.shift_right(target, START)
-    passes = [
-        loss.sequence_loss(model(inputs[:, : t + 1])[:, -1:], target[:, t : t + 1], PAD)
-        for t in range(target.shape[1])
-    ]
+    inputs, passes = loss.shift_right(target, START), []
+    for end in range(1, target.shape[1] + 1):
+        last = model(inputs[:, :end])[:, -1:]
+        passes.append(loss.sequence_loss(last, target[:, end - 1 : end], PAD))
     return torch.stack(passes).mean()
 
 
-def gradient(of):
+def gradient(way):
     """Give the gradient of a loss, all parameters in one vector."""
-    return torch.cat(
-        [g.flatten() for g in torch.autograd.grad(of, list(models["causal"].parameters()))]
-    )
+    model = models["causal"]
+    parts = torch.autograd.grad(way(model, target), list(model.parameters()))
+    return torch.cat([part.flatten() for part in parts])
 
 
 torch.manual_seed(0)
 target = torch.randint(2, len(words), (8, 32))
-one, many = gradient(at_once(models["causal"], target)), gradient(by_steps(models["causal"], target))
+one, many = gradient(at_once), gradient(by_steps)
 print("the gradients are the same:", torch.allclose(one, many, atol=1e-5))
 
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# Times differ from machine to machine; which is faster does not.
-def seconds(way):
-    """Time one training step, the best of three."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        gradient(way(models["causal"], target))
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-factor = seconds(by_steps) / seconds(at_once)
+# %% tags=["nbval-ignore-output"]
+slow = seconds(gradient, by_steps, times=3)
+factor = slow / seconds(gradient, at_once, times=3)
 assert factor > 2, "one pass must be faster than 32"
 compare(my_prediction, f"about {factor:.0f} times")
 

@@ -15,6 +15,7 @@ import itertools
 import math
 import random
 import re
+import textwrap
 import time
 from collections import Counter
 from pydoc_data.topics import topics
@@ -23,19 +24,18 @@ import ipywidgets
 import matplotlib.pyplot as plt
 import torch
 
-from lab_transformer import attention, decoding, generation, gpt, loss, masking, transformer
-from lab_transformer.progress import progress
+from lab_transformer import (
+    attention,
+    decoding,
+    generation,
+    gpt,
+    loss,
+    masking,
+    transformer,
+)
+from lab_transformer.notebook import compare, progress
 
 torch.set_num_threads(1)
-plt.rcParams.update({"figure.figsize": (5.5, 3), "figure.dpi": 80})
-
-
-def compare(predicted, measured):
-    """Put what you expected beside what came out."""
-    if predicted is None:
-        print(f"no prediction written; measured: {measured}")
-    else:
-        print(f"you predicted {predicted}; measured: {measured}")
 
 
 # %% [markdown]
@@ -59,22 +59,28 @@ START, END = 0, 1
 
 def words(tokens):
     """Write tokens as words, without start and end."""
-    return " ".join(WORDS[token] for token in tokens if token not in (START, END))
+    middle = [token for token in tokens if token not in (START, END)]
+    return " ".join(WORDS[token] for token in middle)
 
 
 def step(prefixes):
-    """Give the log-probabilities of the next word; what the tree does not name ends there."""
+    """Give the log-probabilities of the next word.
+
+    What the tree does not name ends there.
+    """
     rows = []
     for prefix in prefixes.tolist():
         chances = TREE.get(words(prefix), {"<end>": 1.0})
-        rows.append([math.log(chances[word]) if word in chances else -math.inf for word in WORDS])
-    return torch.tensor(rows)
+        rows.append([chances.get(word, 0.0) for word in WORDS])
+    return torch.tensor(rows).log()
 
 
 def probability(tokens):
     """Multiply the probabilities along a sentence."""
-    steps = [step(torch.tensor([tokens[:end]]))[0, tokens[end]] for end in range(1, len(tokens))]
-    return math.exp(sum(steps))
+    total = 0.0
+    for end in range(1, len(tokens)):
+        total += step(torch.tensor([tokens[:end]]))[0, tokens[end]].item()
+    return math.exp(total)
 
 
 # %% [markdown]
@@ -82,6 +88,8 @@ def probability(tokens):
 #
 # Start with the start token, ask for the next word, append the most probable one, repeat. It ends with
 # the end token or at `max_length` tokens, start token included.
+#
+# In scope in all cells of this week: `torch`, `math`, `Tensor`, and `Step`, the type of such a model.
 
 
 # %%
@@ -105,9 +113,11 @@ my_prediction = None  # such as ("the cat purrs", "the cat sleeps")
 
 # %%
 greedy = decoding.greedy_decode(step, START, END, max_length=5)
-everything = [[START, *middle, END] for middle in itertools.product(range(2, len(WORDS)), repeat=3)]
+triples = itertools.product(range(2, len(WORDS)), repeat=3)
+everything = [[START, *triple, END] for triple in triples]
 best, second = sorted(everything, key=probability, reverse=True)[:2]
-for name, tokens in [("greedy", greedy), ("most probable", best), ("second", second)]:
+named = {"greedy": greedy, "most probable": best, "second": second}
+for name, tokens in named.items():
     print(f"{name:>13}: {words(tokens)}, probability {probability(tokens):.3f}")
 compare(my_prediction, (words(greedy), words(best)))
 
@@ -135,7 +145,8 @@ def length_normalised(score: float, length: int, penalty: float) -> float:
 # %%
 print("penalty   3 tokens, sum -3   8 tokens, sum -4.5")
 for penalty in (0.0, 0.6, 1.0):
-    short, long = (decoding.length_normalised(*pair, penalty) for pair in [(-3.0, 3), (-4.5, 8)])
+    short = decoding.length_normalised(-3.0, 3, penalty)
+    long = decoding.length_normalised(-4.5, 8, penalty)
     print(f"{penalty:7}   {short:16.2f}   {long:18.2f}")
 
 
@@ -145,6 +156,8 @@ for penalty in (0.0, 0.6, 1.0):
 # Keep several prefixes instead of one. All their continuations compete by the sum of log-probabilities;
 # two winners may have the same parent. What has ended is put aside, never extended. The result is a
 # list of (tokens, score), best first.
+#
+# In scope: `length_normalised` from 8.2.
 
 
 # %%
@@ -177,7 +190,8 @@ def beam_search(
 # %%
 for width in (1, 2, 4):
     print(f"width {width}")
-    for tokens, score in decoding.beam_search(step, START, END, width, max_length=5):
+    found = decoding.beam_search(step, START, END, width, max_length=5)
+    for tokens, score in found:
         print(f"   {math.exp(score):.3f}  {words(tokens)}")
 
 # %% [markdown]
@@ -192,20 +206,25 @@ for width in (1, 2, 4):
 
 # %%
 def exact_search(step, start, end, max_length):
-    """Find the most probable sentence, its log-probability, and how many prefixes that took."""
+    """Find the most probable sentence and its log-probability.
+
+    Gives also how many prefixes it had to ask about.
+    """
     queue, asked = [(0.0, [start])], 0
     while True:
         cost, tokens = heapq.heappop(queue)
         if len(tokens) == max_length or (len(tokens) > 1 and tokens[-1] == end):
             return tokens, -cost, asked
         asked += 1
-        for token, log_probability in enumerate(step(torch.tensor([tokens]))[0].tolist()):
-            if log_probability > -math.inf:
-                heapq.heappush(queue, (cost - log_probability, [*tokens, token]))
+        log_probabilities = step(torch.tensor([tokens]))[0].tolist()
+        for token, gain in enumerate(log_probabilities):
+            if gain > -math.inf:
+                heapq.heappush(queue, (cost - gain, [*tokens, token]))
 
 
 tokens, total, asked = exact_search(step, START, END, 5)
-print(f"{words(tokens)}, probability {math.exp(total):.3f}, after asking about {asked} prefixes")
+print(f"{words(tokens)}, probability {math.exp(total):.3f}, ", end="")
+print(f"after asking about {asked} prefixes")
 
 # %% [markdown]
 # A wider beam finds more probable sentences. Are they better ones?
@@ -221,16 +240,17 @@ my_prediction = None  # such as (10, 10)
 # %%
 def chatter(prefixes):
     """Go on with probability 0.8, end with 0.2."""
-    return torch.tensor([-math.inf, math.log(0.2), math.log(0.8)]).expand(len(prefixes), 3)
+    return torch.tensor([0.0, 0.2, 0.8]).log().expand(len(prefixes), 3)
 
 
 print("width   tokens   tokens with penalty 1")
-for width in (1, 12):  # twelve are more than there are sentences: nothing falls out
-    plain, penalised = (
-        decoding.beam_search(chatter, START, END, width, 10, penalty)[0][0] for penalty in (0.0, 1.0)
-    )
-    print(f"{width:5}   {len(plain):6}   {len(penalised):21}")
-compare(my_prediction, (len(plain), len(penalised)))
+for width in (1, 12):  # there are fewer than 12 sentences: none falls out
+    lengths = []
+    for penalty in (0.0, 1.0):
+        found = decoding.beam_search(chatter, START, END, width, 10, penalty)
+        lengths.append(len(found[0][0]))
+    print(f"{width:5}   {lengths[0]:6}   {lengths[1]:21}")
+compare(my_prediction, tuple(lengths))
 
 # %% [markdown]
 # On average this model says four words. Its most probable sentence has none.
@@ -268,7 +288,9 @@ def make_pair(rng, broken):
     italian = [rng.choice(SYNONYMS[word]) for word in english]
     if rng.random() < broken:
         italian = italian[: rng.randrange(len(english))]
-    return [ENGLISH.index(word) for word in english], [*map(ITALIAN.index, italian), STOP]
+    source = [ENGLISH.index(word) for word in english]
+    target = [ITALIAN.index(word) for word in italian]
+    return source, [*target, STOP]
 
 
 def padded(rows):
@@ -278,11 +300,12 @@ def padded(rows):
 
 
 def is_right(source, tokens):
-    """Tell whether every word is translated by one of its synonyms, in order."""
+    """Tell whether every word is rendered by one of its synonyms, in order."""
     italian = [ITALIAN[token] for token in tokens if token not in (GO, STOP)]
-    return len(source) == len(italian) and all(
-        word in SYNONYMS[ENGLISH[token]] for token, word in zip(source, italian, strict=True)
-    )
+    if len(italian) != len(source):
+        return False
+    both = zip(source, italian, strict=True)
+    return all(word in SYNONYMS[ENGLISH[token]] for token, word in both)
 
 
 def asking(source):
@@ -292,7 +315,8 @@ def asking(source):
 
     @torch.no_grad()
     def ask(prefixes):
-        logits, _ = model.decode(prefixes, memory.expand(len(prefixes), -1, -1), memory_mask)
+        copies = memory.expand(len(prefixes), -1, -1)
+        logits, _ = model.decode(prefixes, copies, memory_mask)
         logits[..., PAD] = -math.inf
         return logits[:, -1].log_softmax(dim=-1)
 
@@ -302,12 +326,16 @@ def asking(source):
 # %%
 torch.manual_seed(0)
 rng = random.Random(0)
-model = transformer.Transformer(len(ENGLISH), len(ITALIAN), n_layers=1, d_model=48, n_heads=4, d_ff=96)
+model = transformer.Transformer(
+    len(ENGLISH), len(ITALIAN), n_layers=1, d_model=48, n_heads=4, d_ff=96
+)
 optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
 for number in progress(range(450), "training"):
-    optimizer.param_groups[0]["lr"] = 3e-3 * min((number + 1) / 50, 1.02 - number / 450)
-    sources, targets = zip(*(make_pair(rng, broken=0.1) for _ in range(48)), strict=True)
-    source, target = padded(sources), padded(targets)
+    rate = 3e-3 * min((number + 1) / 50, 1.02 - number / 450)
+    optimizer.param_groups[0]["lr"] = rate
+    batch = [make_pair(rng, broken=0.1) for _ in range(48)]
+    source = padded([source for source, _ in batch])
+    target = padded([target for _, target in batch])
     answer = model(source, loss.shift_right(target, GO))
     value = loss.sequence_loss(answer, target, PAD)
     optimizer.zero_grad()
@@ -322,22 +350,26 @@ _ = model.eval()
 # %%
 my_prediction = None  # such as (64, 1)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# What a trained network finds differs a little from machine to machine; what must hold is asserted.
+# %% tags=["nbval-ignore-output"]
 rng = random.Random(1)
 lists = [make_pair(rng, broken=0.0)[0] for _ in range(40)]
 WIDTHS = (1, 2, 4, 16, 64)
 
 
 def search(width, penalty):
-    """Translate all lists: mean score, number of right and of empty translations."""
-    found = []
+    """Translate all lists.
+
+    Gives the mean score, and how many translations are right, and empty.
+    """
+    scores, right, silent = [], 0, 0
     for source in lists:
-        found.append(decoding.beam_search(asking(source), GO, STOP, width, 13, penalty)[0])
-    right = sum(is_right(source, tokens) for source, (tokens, _) in zip(lists, found, strict=True))
-    silent = sum(len(tokens) == 2 for tokens, _ in found)
-    return sum(score for _, score in found) / len(found), right, silent
+        ask = asking(source)
+        found = decoding.beam_search(ask, GO, STOP, width, 13, penalty)
+        tokens, score = found[0]
+        scores.append(score)
+        right += is_right(source, tokens)
+        silent += len(tokens) == 2
+    return sum(scores) / len(scores), right, silent
 
 
 plain = {width: search(width, 0.0) for width in WIDTHS}
@@ -345,17 +377,21 @@ penalised = {width: search(width, 1.0) for width in WIDTHS}
 print("        no penalty                      penalty 1")
 print("width   log-probability  right  empty   right  empty")
 for width in WIDTHS:
-    score, right, silent = plain[width]
-    _, rescued, still = penalised[width]
-    print(f"{width:5}   {score:15.2f}  {right:5}  {silent:5}   {rescued:5}  {still:5}")
+    score, right, empty = plain[width]
+    print(f"{width:5}   {score:15.2f}  {right:5}  {empty:5}", end="   ")
+    _, right, empty = penalised[width]
+    print(f"{right:5}  {empty:5}")
 ranking = sorted(WIDTHS, key=lambda width: -plain[width][1])
 compare(my_prediction, (ranking[0], ranking[-1]))
 
 # %%
-assert plain[64][0] > plain[1][0], "the widest beam found nothing more probable"
-assert plain[64][1] < 0.8 * plain[1][1], "the widest beam was not worse this time"
-assert penalised[64][1] > (plain[1][1] + plain[64][1]) / 2, "the penalty did not help"
-print("the widest beam finds the most probable translations, and the fewest right ones")
+(low, narrow, _), (high, wide, _) = plain[1], plain[64]
+rescued = penalised[64][1]
+assert high > low, "the widest beam found nothing more probable"
+assert wide < 0.8 * narrow, "the widest beam was not worse this time"
+assert rescued > (narrow + wide) / 2, "the penalty did not help"
+print("the widest beam finds the most probable translations,")
+print("and the fewest right ones")
 print("with a length penalty of 1 most of them are back")
 
 # %% [markdown]
@@ -365,18 +401,19 @@ print("with a length penalty of 1 most of them are back")
 asks = [asking(source) for source in lists[:20]]
 exact = [exact_search(ask, GO, STOP, 13) for ask in asks]
 beams = [decoding.beam_search(ask, GO, STOP, 4, 13)[0] for ask in asks]
-assert all(total >= score - 1e-4 for (_, total, _), (_, score) in zip(exact, beams, strict=True))
+for (_, total, _), (_, score) in zip(exact, beams, strict=True):
+    assert total >= score - 1e-4
 print("no beam of width 4 beats exact search in probability")
-print("exact search finds empty translations:", any(len(tokens) == 2 for tokens, _, _ in exact))
+silent = any(len(tokens) == 2 for tokens, _, _ in exact)
+print("exact search finds empty translations:", silent)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A drawing of the table above.
+# %% tags=["nbval-ignore-output"]
 curves = {"no penalty": plain, "penalty 1": penalised}
-_, axes = plt.subplots(layout="constrained")
+_, axes = plt.subplots()
 for name, curve in curves.items():
     axes.plot(WIDTHS, [curve[width][1] for width in WIDTHS], "o-", label=name)
-axes.set(xscale="log", xlabel="beam width", ylabel=f"right, of {len(lists)}", ylim=(0, len(lists)))
+axes.set(xlabel="beam width", xscale="log")
+axes.set(ylabel=f"right, of {len(lists)}", ylim=(0, len(lists)))
 axes.set_xticks(WIDTHS, map(str, WIDTHS))
 axes.legend()
 plt.show()
@@ -389,9 +426,7 @@ plt.show()
 # Turn the knobs: at which width does this list fall silent, and which penalty brings it back? (The
 # controls need a running kernel.)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# A control is drawn by the browser; its ids differ in every run.
+# %% tags=["nbval-ignore-output"]
 EXAMPLE = "happy calm strange beautiful fast clever big"
 translate = asking([*map(ENGLISH.index, EXAMPLE.split())])
 
@@ -399,15 +434,18 @@ translate = asking([*map(ENGLISH.index, EXAMPLE.split())])
 def show(width, penalty):
     """Print the best translations of the example."""
     print(EXAMPLE)
-    for tokens, score in decoding.beam_search(translate, GO, STOP, width, 13, penalty)[:3]:
-        italian = " ".join(ITALIAN[token] for token in tokens if token not in (GO, STOP))
+    found = decoding.beam_search(translate, GO, STOP, width, 13, penalty)
+    for tokens, score in found[:3]:
+        middle = [token for token in tokens if token not in (GO, STOP)]
+        italian = " ".join(ITALIAN[token] for token in middle)
         print(f"{score:7.2f}  {italian or '(nothing)'}")
 
 
+widths, penalties = [1, 2, 4, 8, 16, 32, 64], [0.0, 0.2, 0.4, 0.6, 1.0, 2.0]
 _ = ipywidgets.interact(
     show,
-    width=ipywidgets.SelectionSlider(options=[1, 2, 4, 8, 16, 32, 64], value=2),
-    penalty=ipywidgets.SelectionSlider(options=[0.0, 0.2, 0.4, 0.6, 1.0, 2.0], value=0.0),
+    width=ipywidgets.SelectionSlider(options=widths, value=2),
+    penalty=ipywidgets.SelectionSlider(options=penalties, value=0.0),
 )
 
 
@@ -445,14 +483,17 @@ def sample_token(
 
 
 # %%
-logits = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03]).log()
-settings = [{}, {"temperature": 0.5}, {"temperature": 3.0}, {"top_k": 2}, {"top_p": 0.92}]
-print("20000 draws from five words with probabilities 0.5, 0.25, 0.15, 0.07, 0.03")
+logits = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03]).log().expand(20000, 5)
+print("20000 draws from five words")
+print("with probabilities 0.5, 0.25, 0.15, 0.07, 0.03")
+settings = [{}, {"temperature": 0.5}, {"temperature": 3.0}]
+settings += [{"top_k": 2}, {"top_p": 0.92}]
 for setting in settings:
-    generator = torch.Generator().manual_seed(0)
-    drawn = decoding.sample_token(logits.expand(20000, 5), generator=generator, **setting)
+    draw = torch.Generator().manual_seed(0)
+    drawn = decoding.sample_token(logits, generator=draw, **setting)
     first = (drawn == 0).float().mean().item()
-    print(f"{setting!s:>20}: share of the first {first:.1f}, words drawn {drawn.unique().tolist()}")
+    print(f"{setting!s:>20}: share of the first {first:.1f}, ", end="")
+    print(f"words drawn {drawn.unique().tolist()}")
 
 # %% [markdown]
 # With `top_p` 0.92 four words remain: three of them sum to 0.90 only.
@@ -460,7 +501,8 @@ for setting in settings:
 # ### Why draw at all
 #
 # A model of real text, made by counting: what followed the last two words in the language reference
-# that comes with Python. Let your greedy search continue a text, then your sampling.
+# that comes with Python. Let your greedy search continue a text, then your sampling. (The reference is
+# that of your Python: another version writes another text.)
 
 
 # %%
@@ -474,41 +516,55 @@ class Trigrams:
         self.followers = {}
         for context in range(3):
             for place in range(context, len(tokens)):
-                seen = self.followers.setdefault(tuple(tokens[place - context : place]), Counter())
+                before = tuple(tokens[place - context : place])
+                seen = self.followers.setdefault(before, Counter())
                 seen[tokens[place]] += 1
 
     def __call__(self, prefixes):
-        rows = torch.full((len(prefixes), len(self.words)), 1 / len(self.words), dtype=torch.float64)
+        size = len(prefixes), len(self.words)
+        rows = torch.full(size, 1 / len(self.words), dtype=torch.float64)
         for row, prefix in zip(rows, prefixes.tolist(), strict=True):
             for context in range(3):
-                seen = self.followers.get(tuple(prefix[len(prefix) - context :]))
+                before = tuple(prefix[len(prefix) - context :])
+                seen = self.followers.get(before)
                 if seen is not None:
+                    counts = torch.tensor(list(seen.values()))
                     row *= 0.75 * len(seen) / seen.total()
-                    row[list(seen)] += (torch.tensor(list(seen.values())) - 0.75) / seen.total()
+                    row[list(seen)] += (counts - 0.75) / seen.total()
         return rows.log()
 
 
-sentences = re.split(r"(?<=\.)\s+", " ".join(topics[name] for name in sorted(topics)).lower())
+reference = " ".join(topics[name] for name in sorted(topics)).lower()
+sentences = re.split(r"(?<=\.)\s+", reference)
 text = re.findall(r"[a-z]+|[.]", " ".join(dict.fromkeys(sentences)))
 counted = Trigrams(text)
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# The text is that of your Python, so it differs with the version; what must hold is asserted.
+# %% tags=["nbval-ignore-output"]
 LENGTH = 120
-beginning = counted.index["the"]
-texts = {"greedy": decoding.greedy_decode(counted, beginning, len(counted.words), LENGTH)}
-for name, setting in [("top-p 0.9", {"top_p": 0.9}), ("top-k 5", {"top_k": 5}), ("plain", {})]:
-    generator = torch.Generator().manual_seed(0)
-    tokens = [beginning]
+beginning, no_end = counted.index["the"], len(counted.words)
+
+
+def sampled(**setting):
+    """Draw a text, word by word."""
+    draw, tokens = torch.Generator().manual_seed(0), [beginning]
     while len(tokens) < LENGTH:
         row = counted(torch.tensor([tokens]))[0]
-        tokens.append(int(decoding.sample_token(row, generator=generator, **setting)))
-    texts[name] = tokens
+        token = decoding.sample_token(row, generator=draw, **setting)
+        tokens.append(int(token))
+    return tokens
+
+
+texts = {
+    "greedy": decoding.greedy_decode(counted, beginning, no_end, LENGTH),
+    "top-p 0.9": sampled(top_p=0.9),
+    "top-k 5": sampled(top_k=5),
+    "plain": sampled(),
+}
 different = {name: len(set(tokens)) / LENGTH for name, tokens in texts.items()}
 for name, tokens in texts.items():
     print(f"{name} ({different[name]:.0%} different words)")
-    print("   ", " ".join(counted.words[token] for token in tokens[:24]), "...")
+    start = " ".join(counted.words[token] for token in tokens[:24])
+    print(textwrap.indent(textwrap.fill(f"{start} ..."), "    "))
 assert different["greedy"] < different["top-p 0.9"]
 
 # %% [markdown]
@@ -520,6 +576,9 @@ assert different["greedy"] < different["top-p 0.9"]
 # A new token asks one question; the keys and values of earlier tokens are what they were. Keep them, as
 # `(batch, heads, seq, d_head)`, and only the new token has to be projected. The result must be that of
 # the full pass under a causal mask.
+#
+# In scope: `nn`, `MultiHeadAttention`, `split_heads`, `scaled_dot_product_attention` and `merge_heads`
+# from week 3, and `causal_mask` from 6.1.
 
 
 # %%
@@ -578,7 +637,7 @@ my_prediction = None  # a factor
 
 # %%
 def written(layer, length, whole_prefix):
-    """Write so many tokens; give how many went into the layer, and its last output."""
+    """Write tokens; give how many went into the layer, and its last output."""
     torch.manual_seed(0)
     text, given = torch.randn(1, length, 16), 0
     with torch.no_grad():
@@ -601,9 +660,7 @@ compare(my_prediction, without / with_cache)
 # And on the clock, for a whole model: a GPT of your blocks, untrained, because how fast it is does not
 # depend on what it has learned.
 
-# %%
-# NBVAL_IGNORE_OUTPUT
-# Times differ from run to run; that the probabilities are the same is asserted.
+# %% tags=["nbval-ignore-output"]
 torch.manual_seed(0)
 writer = gpt.GPT(500, n_layers=3, d_model=96, n_heads=4, max_length=257).eval()
 tokens = torch.randint(500, (1, 257))
@@ -615,12 +672,13 @@ def whole_prefix(prefixes):
     return writer(prefixes)[:, -1].log_softmax(dim=-1)
 
 
-rates, answers = {}, {}
-for name, ask in [("without cache", whole_prefix), ("with cache", generation.gpt_step(writer))]:
-    begin = time.perf_counter()
+with_cache = generation.gpt_step(writer)
+answers = {}
+for name, ask in [("without cache", whole_prefix), ("with cache", with_cache)]:
+    begin = time.process_time()
     answers[name] = torch.cat([ask(tokens[:, :end]) for end in range(1, 257)])
-    rates[name] = 256 / (time.perf_counter() - begin)
-    print(f"{name:>13}: {rates[name]:6.0f} tokens per second")
+    rate = 256 / (time.process_time() - begin)
+    print(f"{name:>13}: {rate:6.0f} tokens per second")
 assert torch.allclose(*answers.values(), atol=1e-3)
 
 # %% [markdown]

@@ -103,6 +103,11 @@ def test_windows_line_ends_stay(learner: Learner, kernel: Kernel) -> None:
     assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
 
 
+def test_figures_have_the_size_of_the_book(kernel: Kernel) -> None:
+    answer = kernel(lambda notebook: notebook.run("import matplotlib.pyplot as plt; plt.figure()"))
+    assert "<Figure size 400x240 with 0 Axes>" in answer.out
+
+
 def test_helpers_decorators_imports_and_their_constants_are_kept_and_trials_are_not(
     learner: Learner, kernel: Kernel
 ) -> None:

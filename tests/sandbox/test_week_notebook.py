@@ -26,6 +26,7 @@ from lab_grader.grading.notebooks.compare import Printed
 from lab_grader.grading.run import grade
 from lab_grader.grading.sandbox.confined import open_host
 from lab_grader.grading.sandbox.process import Host
+from lab_transformer.notebook import compare
 
 FIRST = f"cell 4, after exercise 6.1: {CAUSAL}"
 SECOND = f"cell 7, after exercise 6.2: {PADDING[:60]} …"
@@ -233,8 +234,8 @@ def test_every_week_has_cells_that_count() -> None:
 @pytest.mark.parametrize(
     ("exercise", "firsts"),
     [
-        ("1.4", ["narrow = "]),
-        ("7.4", ["model = transformer.Transformer(1000"]),
+        ("1.4", ["narrow, zeros = "]),
+        ("7.4", ["model = transformer.Transformer("]),
         ("8.3", ["TREE = ", "for width in (1, 2, 4)", "def chatter"]),
         ("8.4", ["logits = "]),
         ("8.5", ["full = ", "def written"]),
@@ -256,7 +257,7 @@ def test_every_right_way_prints_what_the_notebook_stores(
         name: importlib.import_module(f"lab_transformer.{name}") for name in modules
     }
     names |= {"torch": torch, "math": math, "itertools": itertools, "my_prediction": None}
-    names["compare"] = lambda _, measured: print(f"no prediction written; measured: {measured}")
+    names["compare"] = compare
     for way in bank.spaces()[exercise].right:
         module = SimpleNamespace(**vars(names[block.module]) | {block.name: way})
         scope = names | {block.module: module}

@@ -1,14 +1,48 @@
-"""A bar for loops that take a while, where somebody waits for them."""
+"""What the notebooks share: comparing with a prediction, measuring time, a bar for long loops."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
+
+import torch
+from torch import Tensor
 
 Step = TypeVar("Step")
 _PAUSE = 0.2  # seconds between two drawings
+
+
+def compare(predicted: object, measured: object) -> None:
+    """Print what you expected beside what came out."""
+    said = "no prediction written" if predicted is None else f"you predicted {predicted}"
+    print(f"{said}; measured: {measured}")
+
+
+def rounded(numbers: Tensor, digits: int) -> list[float]:
+    """List the numbers of a row, rounded."""
+    return [round(number, digits) for number in numbers.tolist()]
+
+
+def seconds(run: Callable[..., object], *inputs: object, times: int = 5) -> float:
+    """Measure the processor time of a call with these inputs: the least of several, on one thread.
+
+    The least, because whatever else the machine does only adds to it. On one thread, because threads
+    that wait for each other would count as work.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return min(_timed(run, *inputs) for _ in range(times))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _timed(run: Callable[..., object], *inputs: object) -> float:
+    start = time.process_time()
+    run(*inputs)
+    return time.process_time() - start
 
 
 def progress(steps: Iterable[Step], what: str = "working", total: int | None = None) -> Iterator[Step]:
