@@ -20,8 +20,13 @@ from lab_transformer._checks import check_heads, check_mask, check_shapes
 #:     "All dot products of the rows of a matrix with each other are one matrix product.",
 #:     "x times x with its last two axes exchanged.",
 #: ]
-def similarity_scores(x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "... seq seq"]:
-    """Compute the dot product of every word vector with every word vector of its sequence."""
+def similarity_scores(
+    x: Float[Tensor, "... seq d_model"],
+) -> Float[Tensor, "... seq seq"]:
+    """Compute how similar every word of a sequence is to every word of it.
+
+    The similarity of two words is the dot product of their vectors.
+    """
     check_shapes(x=(x, "... seq d_model"))
     ### BEGIN SOLUTION
     return x @ x.mT
@@ -39,8 +44,16 @@ def similarity_scores(x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "...
 #:     "Softmax does not change when the same number is taken off every score of a row.",
 #:     "Subtract amax(dim, keepdim=True), exponentiate, divide by the sum over the same dim.",
 #: ]
-def softmax(scores: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]:
-    """Turn scores into weights that are positive and sum to one along dim, however large they are."""
+def softmax(
+    scores: Float[Tensor, "..."],
+    dim: int = -1,
+) -> Float[Tensor, "..."]:
+    """Turn scores, however large, into weights that sum to one along dim.
+
+    No weight is negative. A score of -inf beside finite ones gets the weight
+    zero. Where all scores along dim are -inf, there is nothing to weigh: NaN
+    and zeros are both fine.
+    """
     ### BEGIN SOLUTION
     raised = (scores - scores.amax(dim=dim, keepdim=True)).exp()
     return raised / raised.sum(dim=dim, keepdim=True)
@@ -61,9 +74,10 @@ def softmax(scores: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]
 def contextualize(
     x: Float[Tensor, "... seq d_model"],
 ) -> tuple[Float[Tensor, "... seq d_model"], Float[Tensor, "... seq seq"]]:
-    """Replace every word vector by a weighted sum of its sequence, with no parameters at all.
+    """Replace every word vector by a weighted sum of its sequence.
 
-    Returns the context vectors and the weights; row i of the weights belongs to word i.
+    There are no parameters at all. Returns the context vectors and the
+    weights; row i of the weights belongs to word i.
     """
     check_shapes(x=(x, "... seq d_model"))
     ### BEGIN SOLUTION
@@ -93,7 +107,10 @@ def project_qkv(
     Float[Tensor, "... seq d_head"],
     Float[Tensor, "... seq d_value"],
 ]:
-    """Give every word a query, a key and a value: three learned linear views of its vector."""
+    """Give every word a query, a key and a value.
+
+    They are three learned linear views of its vector.
+    """
     check_shapes(
         x=(x, "... seq d_model"),
         w_q=(w_q, "d_model d_head"),
@@ -116,12 +133,26 @@ def project_qkv(
 #:     "Draw `samples` pairs of standard normal vectors of length d and take each pair's dot product.",
 #:     "(q * k).sum(dim=-1).var() of two draws of shape (samples, d), as a float.",
 #: ]
-def dot_product_variance(d: int, samples: int, generator: torch.Generator) -> float:
-    """Estimate the variance of q . k for q and k with d independent standard normal components."""
+def dot_product_variance(
+    d: int,
+    samples: int,
+    generator: torch.Generator,
+) -> float:
+    """Estimate the variance of the dot product q . k of two random vectors.
+
+    Each sample is a new pair of q and k, with d independent standard normal
+    components each. All randomness comes from the generator. The variance may
+    divide by samples - 1 or by samples, and may use the sample mean or the
+    true mean, zero.
+    """
     if d < 1 or samples < 2:
-        raise ValueError(f"needs d >= 1 and samples >= 2, got d = {d} and samples = {samples}")
+        raise ValueError(
+            "the estimate of a variance needs d >= 1 and samples >= 2, "
+            f"but d = {d} and samples = {samples}"
+        )
     ### BEGIN SOLUTION
-    q, k = torch.randn(2, samples, d, generator=generator, device=generator.device)
+    shape = 2, samples, d
+    q, k = torch.randn(shape, generator=generator, device=generator.device)
     return float((q * k).sum(dim=-1).var())
     ### END SOLUTION
 
@@ -133,7 +164,7 @@ def dot_product_variance(d: int, samples: int, generator: torch.Generator) -> fl
 #: minutes = 30
 #: needs = []
 #: hints = [
-#:     "Over which axis must the weights of one query sum to one, and what is their variance before?",
+#:     "Over which axis must one query's weights sum to one, and how large is the scores' variance?",
 #:     "Scores over the root of the key's width; where the mask is False, -inf before the softmax.",
 #:     "A row that may attend to nothing is NaN after softmax: set those rows to zero, then times v.",
 #: ]
@@ -145,19 +176,28 @@ def scaled_dot_product_attention(
 ) -> tuple[Float[Tensor, "... query d_value"], Float[Tensor, "... query key"]]:
     """Weigh the values by how well each query matches each key.
 
-    Returns the weighted values and the weights. The mask is True where a query may attend to a key,
-    and may broadcast. A query that may attend to nothing gets zeros.
+    Returns the weighted values and the weights. The mask is True where a query
+    may attend to a key, and may broadcast. A query that may attend to nothing
+    gets zeros.
     """
-    check_shapes(q=(q, "... query d_head"), k=(k, "... key d_head"), v=(v, "... key d_value"))
+    check_shapes(
+        q=(q, "... query d_head"),
+        k=(k, "... key d_head"),
+        v=(v, "... key d_value"),
+    )
     check_mask(mask, torch.Size([*q.shape[:-1], k.shape[-2]]))
     ### BEGIN SOLUTION
     scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:
-        # Softmax over nothing but -inf is NaN, so a query that sees nothing keeps its scores for now.
+        # Softmax over nothing but -inf is NaN, so a query that sees nothing
+        # keeps its scores for now.
         sees = mask.any(dim=-1, keepdim=True)
-        hidden = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask & sees, -math.inf)
+        hidden = torch.zeros_like(mask, dtype=q.dtype).masked_fill(
+            ~mask & sees,
+            -math.inf,
+        )
         weights = torch.softmax(scores + hidden, dim=-1) * sees
     return weights @ v, weights
     ### END SOLUTION
@@ -175,9 +215,13 @@ def scaled_dot_product_attention(
 #:     "x.reshape(*x.shape[:-1], n_heads, -1), then exchange the axes -3 and -2.",
 #: ]
 def split_heads(
-    x: Float[Tensor, "... seq d_model"], n_heads: int
+    x: Float[Tensor, "... seq d_model"],
+    n_heads: int,
 ) -> Float[Tensor, "... heads seq d_head"]:
-    """Cut every word vector into n_heads parts of equal width, and put the heads before the words."""
+    """Cut every word vector into n_heads parts of equal width.
+
+    The axis of the heads comes before that of the words.
+    """
     check_shapes(x=(x, "... seq d_model"))
     check_heads(x.shape[-1], n_heads)
     ### BEGIN SOLUTION
@@ -196,8 +240,10 @@ def split_heads(
 #:     "Undo the steps in the opposite order: first the axes, then the cut.",
 #:     "Exchange the axes -3 and -2, then flatten the last two.",
 #: ]
-def merge_heads(x: Float[Tensor, "... heads seq d_head"]) -> Float[Tensor, "... seq d_model"]:
-    """Put the parts of all heads side by side again: the inverse of split_heads."""
+def merge_heads(
+    x: Float[Tensor, "... heads seq d_head"],
+) -> Float[Tensor, "... seq d_model"]:
+    """Put all heads side by side again: the inverse of split_heads."""
     check_shapes(x=(x, "... heads seq d_head"))
     ### BEGIN SOLUTION
     return x.transpose(-3, -2).flatten(-2)
@@ -233,7 +279,10 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "... key d_model"],
         value: Float[Tensor, "... key d_model"],
         mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "... query d_model"], Float[Tensor, "... heads query key"]]:
+    ) -> tuple[
+        Float[Tensor, "... query d_model"],
+        Float[Tensor, "... heads query key"],
+    ]:
         """Return the mixed output of all heads, and every head's weights.
 
         The mask broadcasts to (..., heads, query, key).

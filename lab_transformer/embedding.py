@@ -18,16 +18,22 @@ from lab_transformer._checks import check_shapes
 #:     "Compare every token with every number from 0 to vocab_size - 1: broadcasting does the loop.",
 #:     "tokens.unsqueeze(-1) == torch.arange(vocab_size, ...) is the answer as booleans.",
 #: ]
-def one_hot(tokens: Int[Tensor, "..."], vocab_size: int) -> Float[Tensor, "... vocab"]:
-    """Turn every token into a row of zeros with a single 1.0 at the token's place.
+def one_hot(
+    tokens: Int[Tensor, "..."],
+    vocab_size: int,
+) -> Float[Tensor, "... vocab"]:
+    """Turn every token into a row of zeros with a single 1.0 at its place.
 
-    The rows are floating point (the default dtype), so that they can be multiplied with a table.
+    The rows are floating point (the default dtype), so that they can be
+    multiplied with a table.
     """
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
-        raise ValueError(
-            f"tokens run from {int(tokens.min())} to {int(tokens.max())}, "
-            f"but the vocabulary has the ids 0 to {vocab_size - 1}"
-        )
+    if tokens.numel():
+        lowest, highest = int(tokens.min()), int(tokens.max())
+        if lowest < 0 or highest >= vocab_size:
+            raise ValueError(
+                f"tokens run from {lowest} to {highest}, "
+                f"but the vocabulary has the ids 0 to {vocab_size - 1}"
+            )
     ### BEGIN SOLUTION
     ids = torch.arange(vocab_size, device=tokens.device)
     return (tokens.unsqueeze(-1) == ids).to(torch.get_default_dtype())
@@ -49,11 +55,16 @@ def embed(
     one_hot_tokens: Float[Tensor, "... vocab"],
     table: Float[Tensor, "vocab d_model"],
 ) -> Float[Tensor, "... d_model"]:
-    """Look up the embedding of every token by multiplying its one-hot row with the table.
+    """Look up every token's embedding: multiply its one-hot row with the table.
 
-    The embeddings have the dtype and the precision of the table.
+    A row need not be one-hot: one that mixes several words gets the same
+    mixture of their embeddings. The embeddings have the dtype and the
+    precision of the table.
     """
-    check_shapes(one_hot_tokens=(one_hot_tokens, "... vocab"), table=(table, "vocab d_model"))
+    check_shapes(
+        one_hot_tokens=(one_hot_tokens, "... vocab"),
+        table=(table, "vocab d_model"),
+    )
     ### BEGIN SOLUTION
     return one_hot_tokens.to(table.dtype) @ table
     ### END SOLUTION

@@ -58,9 +58,14 @@ def rnn_forward(
 ) -> tuple[Float[Tensor, "... seq d_hidden"], Float[Tensor, "... d_hidden"]]:
     """Run the cell along the sequence, starting from the state h0.
 
-    Returns the states after every input, and the last of them. h0 is not among the states.
+    Returns the states after every input, and the last of them. h0 is not among
+    the states.
     """
-    check_shapes(xs=(xs, "... seq d_in"), h0=(h0, "... d_hidden"), w_x=(w_x, "d_in d_hidden"))
+    check_shapes(
+        xs=(xs, "... seq d_in"),
+        h0=(h0, "... d_hidden"),
+        w_x=(w_x, "d_in d_hidden"),
+    )
     if xs.shape[-2] == 0:
         raise ValueError("xs has no step to run: its seq axis is empty")
     ### BEGIN SOLUTION
@@ -87,21 +92,28 @@ def gradient_by_distance(
     states: Float[Tensor, "... seq d_hidden"],
     inputs: Float[Tensor, "... seq d_in"],
 ) -> Float[Tensor, "... seq"]:
-    """Measure how strongly the last state still depends on the input of every step.
+    """Measure how strongly the last state depends on the input of every step.
 
-    For every step t: the Frobenius norm of the Jacobian d(last state) / d(input t). The states must
-    have been computed from inputs that require gradients.
+    For every step t: the Frobenius norm of the Jacobian
+    d(last state) / d(input t). The states must have been computed from inputs
+    that require gradients. Nobody needs the graph behind the states
+    afterwards: it may be kept or used up, and inputs.grad may be written.
     """
-    check_shapes(states=(states, "... seq d_hidden"), inputs=(inputs, "... seq d_in"))
+    check_shapes(
+        states=(states, "... seq d_hidden"),
+        inputs=(inputs, "... seq d_in"),
+    )
     if not states.requires_grad or not inputs.requires_grad:
         raise ValueError(
-            "the states carry no gradient: call inputs.requires_grad_() before computing them"
+            "the states carry no gradient: call inputs.requires_grad_() "
+            "before the states are computed from them"
         )
     ### BEGIN SOLUTION
     last = states[..., -1, :]
     squares = torch.zeros_like(inputs[..., 0])
     for unit in last.unbind(dim=-1):
-        # Sentences do not mix, so the sum over the batch keeps each sentence's own gradient.
+        # Sentences do not mix, so the sum over the batch keeps each
+        # sentence's own gradient.
         (gradient,) = torch.autograd.grad(unit.sum(), inputs, retain_graph=True)
         squares = squares + gradient.square().sum(dim=-1)
     return squares.sqrt()
@@ -120,14 +132,19 @@ def gradient_by_distance(
 #:     "factor = max_norm / norm if the norm exceeds max_norm, else 1; return new tensors times it.",
 #: ]
 def clip_gradients(
-    gradients: list[Float[Tensor, "..."]], max_norm: float
+    gradients: list[Float[Tensor, "..."]],
+    max_norm: float,
 ) -> list[Float[Tensor, "..."]]:
-    """Shrink all gradients by one factor so that their common norm is at most max_norm.
+    """Shrink all gradients by one factor, to a common norm of at most max_norm.
 
-    Gradients whose global norm is already below max_norm come back unchanged.
+    Gradients whose global norm is already below max_norm come back unchanged:
+    as they are or as copies, both are fine. The given tensors are never
+    changed. An empty list stays empty.
     """
     if max_norm <= 0:
         raise ValueError(f"max_norm must be positive, it is {max_norm}")
+    if not gradients:
+        return []
     ### BEGIN SOLUTION
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     factor = (max_norm / norm).clamp(max=1.0)

@@ -1,5 +1,7 @@
 """Week 2: from static to contextual vectors."""
 
+import math
+
 import torch
 
 from lab_check.running.testing import (
@@ -206,6 +208,30 @@ def test_very_low_scores_do_not_vanish(submission, expected, draw):
     weights = submission.attention.softmax(scores)
     finite(weights, "at scores near -2000 the weight")
     agree(weights, right, "at scores near -2000 the weight", "batch query key", **AT_LARGE)
+
+
+@exercise("2.2")
+def test_a_score_of_minus_infinity_gets_no_weight(submission, expected, draw):
+    scores = draw_scores(draw)
+    scores[0, 1, 2] = scores[1, 3, 0] = -math.inf
+    right = expected.attention.softmax(scores)
+    weights = submission.attention.softmax(scores)
+    agree(weights, right, "with a score of -inf in a row the weight", "batch query key")
+
+
+@exercise("2.2")
+def test_a_row_of_nothing_but_minus_infinity_leaves_the_others_alone(submission, expected, draw):
+    scores = draw_scores(draw)
+    right = expected.attention.softmax(scores)
+    scores[1, 2], right[1, 2] = -math.inf, 0.0
+
+    def with_zeros(weights):
+        return weights.nan_to_num(nan=0.0)
+
+    # Such a row may be NaN or zeros: what is recognised as a mistake must not depend on that.
+    weights = submission.attention.softmax.seen_as(with_zeros, 0.0)(scores)
+    what = "with a row of nothing but -inf (where NaN counts as 0) the weight"
+    agree(with_zeros(weights), right, what, "batch query key")
 
 
 @guard("2.2")

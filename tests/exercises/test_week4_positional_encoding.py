@@ -17,8 +17,10 @@ from lab_check.running.testing import (
 
 # Sizes never coincide, so that an exchanged axis cannot go unnoticed.
 BATCH, HEADS, SEQ, D_HEAD, D_MODEL, LENGTH = 2, 3, 5, 8, 12, 9
-# Angles may be computed in single or in double precision.
+# Angles may be computed in single or in double precision. Far out, single precision has few digits left
+# behind the point: at position 5,000 it is off by 4e-4, times the length of what is turned.
 ANGLE = {"rel": 2e-4, "abs": 1e-4}
+FAR = {"rel": 0.0, "abs": 5e-3}
 
 
 def draw_width(draw):
@@ -113,6 +115,17 @@ def test_a_longer_table_begins_with_the_shorter_one(submission, expected):
     table = make_table(submission, 13, 4)
     what = "the beginning of a longer table"
     agree(table[:LENGTH], right, what, "position column", **ANGLE)
+
+
+@exercise("4.1")
+def test_far_positions_follow_the_formula_too(submission, expected, draw, device):
+    position, d_model = draw.number(4000, 5000), 16
+    start = torch.tensor([0.0, 1.0] * (d_model // 2), device=device)
+    right = start @ expected.positional.shift_matrix(position, d_model)
+    # Of a table this long, recognition looks at the end only.
+    table = submission.positional.sinusoidal_positions.seen_as(lambda table: table[-1:], 1e-2)
+    row = table(position + 1, d_model)[-1:]
+    agree(row, right[None], f"position {position}", "position column", **FAR)
 
 
 @exercise("4.1")
@@ -416,6 +429,15 @@ def test_as_many_heads_as_words_do_not_confuse_the_axes(submission, expected, dr
     result = submission.positional.rotate(x, positions)
     what = "with as many heads as words the turned vector"
     agree(result, right, what, "batch head word column", **ANGLE)
+
+
+@exercise("4.4")
+def test_far_words_are_turned_too(submission, expected, draw):
+    x, positions = draw.normal(batch=BATCH, seq=SEQ, d_head=D_HEAD), draw.integers(4000, 5000, seq=SEQ)
+    right = expected.positional.rotate(x, positions)
+    result = submission.positional.rotate(x, positions)
+    what = "at positions of 4000 to 5000 the turned vector"
+    agree(result, right, what, "batch word column", **FAR)
 
 
 @exercise("4.4")

@@ -23,6 +23,11 @@ def softmax_on_a_copy(scores: Any, dim: int = -1) -> Any:
     return raised / raised.sum(dim).unsqueeze(dim)
 
 
+def softmax_with_zeros_for_nothing(scores: Any, dim: int = -1) -> Any:
+    nothing = (scores == -torch.inf).all(dim=dim, keepdim=True)
+    return F.softmax(scores.masked_fill(nothing, 0.0), dim).masked_fill(nothing, 0.0)
+
+
 def softmax_in_double(scores: Any, dim: int = -1) -> Any:
     rows = scores.double().movedim(dim, -1)
     raised = torch.e ** (rows - rows.amax(-1, True))

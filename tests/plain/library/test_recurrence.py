@@ -90,6 +90,10 @@ def test_clipping_equals_torch(max_norm, draw):
         torch.testing.assert_close(clipped, parameter.grad, rtol=2 * allowed, atol=1e-6 * max_norm)
 
 
+def test_where_there_are_no_gradients_none_come_back():
+    assert clip_gradients([], 1.0) == []
+
+
 def test_gradients_of_zero_stay_zero(device):
     clipped = clip_gradients([torch.zeros(3, device=device), torch.zeros(2, 5, device=device)], 1.0)
     assert all((gradient == 0).all() for gradient in clipped)
