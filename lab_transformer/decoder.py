@@ -23,7 +23,10 @@ from lab_transformer.normalization import post_norm, pre_norm
 #:     "Combine causal_mask (moved to the device of x) and the given mask with &.",
 #: ]
 class CausalBlock(nn.Module):
-    """An encoder block that never looks ahead: the building block of a GPT."""
+    """An encoder block that never looks ahead: the building block of a GPT.
+
+    `causal_mask`, `pre_norm` and `post_norm` are in scope.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,10 @@ class CausalBlock(nn.Module):
 #:     "Cross-attention returns weights, too: write its path out, with self.norm_2 first or last.",
 #: ]
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention to the source, feed-forward."""
+    """Masked self-attention, cross-attention to the source, feed-forward.
+
+    `causal_mask`, `cross_attention`, `pre_norm` and `post_norm` are in scope.
+    """
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ class DecoderBlock(nn.Module):
 
         `mask` hides padding of the target on top of the future; `memory_mask`
         hides padding of the source. Both broadcast over heads and queries.
-        A residual path may call pre_norm or post_norm, or be written out.
+        A residual path may go through pre_norm or post_norm, or be written out.
         """
         check_shapes(
             x=(x, "... query d_model"),

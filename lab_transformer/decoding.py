@@ -41,8 +41,8 @@ def greedy_decode(
     """Append the most probable token again and again.
 
     The result starts with bos_id. It ends with the first eos_id that comes, or
-    has max_length tokens. Of equally probable tokens any will do. You may take
-    it that bos_id and eos_id differ.
+    has max_length tokens, the start included. Of equally probable tokens any
+    will do. You may take it that bos_id and eos_id differ.
     """
     if max_length < 1:
         raise ValueError(f"max_length is at least 1, not {max_length}")
@@ -104,7 +104,8 @@ def beam_search(
        drop them.
     2. Those among the best beam_width that end with eos_id are put aside:
        they are finished.
-    3. The best beam_width of the others go on, up to max_length tokens.
+    3. The best beam_width of the others go on, up to max_length tokens, the
+       start included.
 
     Returns the best beam_width, or fewer, of all that are finished or have
     max_length tokens, as pairs (tokens, score), best first. The score is the
@@ -112,8 +113,9 @@ def beam_search(
     prefix can come among them any more: a length penalty can lift one that is
     behind now.
 
-    Finished prefixes may instead keep their places in the beam. Of equal sums
-    any may come first. You may take it that bos_id and eos_id differ.
+    Finished prefixes may instead take places in the beam, once or for good. Of
+    equal sums any may come first. You may take it that bos_id and eos_id
+    differ. `length_normalised` is in scope.
     """
     if beam_width < 1:
         raise ValueError(f"beam_width is at least 1, not {beam_width}")
@@ -174,15 +176,15 @@ def sample_token(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "..."]:
-    """Draw the next token at a temperature, from the top_k, from the nucleus.
+    """Draw the next token: temperature first, then top_k, then the nucleus.
 
-    Divides by the temperature, keeps the top_k best, then the nucleus. That is
-    the smallest set of most probable tokens whose probabilities sum to top_p or
-    more: it is complete where the sum is exactly top_p, and the most probable
-    token is always in it. With both, the probabilities are those among the
-    top_k. A top_k above the size of the vocabulary keeps all. Where tokens tie
-    for the last place, you may keep any of them, or all. The logits of the
-    caller stay as they are.
+    The logits are divided by the temperature. The top_k best stay, or all where
+    there are no more than top_k. Of these the nucleus stays: the smallest set
+    of most probable tokens whose probabilities sum to top_p or more. It is
+    complete where the sum is exactly top_p, and the most probable token is
+    always in it. With both, the probabilities are those among the top_k. Where
+    tokens tie for the last place, you may keep any of them, or all. The
+    caller's logits are left as they are.
     """
     check_shapes(logits=(logits, "... vocab"))
     if temperature <= 0:
@@ -227,7 +229,8 @@ class CachedAttention(nn.Module):
     It shares the weights of `attention` and can stand in its place: fed one
     token at a time, or a few, it gives what the full pass gives under a causal
     mask. What it keeps may be detached: gradients need only reach the tokens
-    and the weights of the same call.
+    and the weights of the same call. `split_heads`, `merge_heads`,
+    `scaled_dot_product_attention` and `causal_mask` are in scope.
     """
 
     def __init__(self, attention: MultiHeadAttention) -> None:

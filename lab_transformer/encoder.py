@@ -21,7 +21,10 @@ from lab_transformer.normalization import post_norm, pre_norm
 #:     "A sublayer takes one argument: lambda y: self.attention(y, y, y, mask)[0].",
 #: ]
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward, each with a residual path and norm."""
+    """Self-attention, then feed-forward, each with a residual path and norm.
+
+    `pre_norm` and `post_norm` are in scope.
+    """
 
     def __init__(
         self,

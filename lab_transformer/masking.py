@@ -68,8 +68,8 @@ def masked_softmax(
     """Softmax over the allowed scores; hidden ones weigh exactly zero.
 
     The mask broadcasts to the scores. Where nothing is allowed along dim, all
-    weights are zero, and so are their gradients. All scores are finite, hidden
-    ones too.
+    weights are zero, and so are the gradients of the scores. All scores are
+    finite, hidden ones too.
     """
     check_mask(mask, scores.shape)
     ### BEGIN SOLUTION

@@ -28,7 +28,8 @@ class Transformer(nn.Module):
 
     The output layer and the target embedding are one matrix: what trains one
     trains the other. Which of the two takes the other's, and so which initial
-    numbers it has, is up to you.
+    numbers it has, is up to you. `padding_mask` and `add_positions` are in
+    scope.
     """
 
     def __init__(
