@@ -122,8 +122,10 @@ def beam_search(
     if max_length < 1:
         raise ValueError(f"max_length is at least 1, not {max_length}")
     ### BEGIN SOLUTION
-    prefixes = torch.tensor([[bos_id]])
-    sums = torch.zeros(1, dtype=torch.float64)
+    prefixes, sums = (
+        torch.tensor([[bos_id]]),
+        torch.zeros(1, dtype=torch.float64),
+    )
     finished: list[tuple[list[int], float]] = []
 
     def rank(tokens: list[int], total: float) -> tuple[list[int], float]:
@@ -134,24 +136,37 @@ def beam_search(
         vocab = log_probabilities.shape[1]
         totals = (sums[:, None] + log_probabilities).flatten()
         # Each prefix has one end: so many hold beam_width that do not end.
-        enough = min(beam_width + len(prefixes), totals.numel())
-        totals, order = totals.topk(enough)
+        totals, order = totals.topk(
+            min(beam_width + len(prefixes), totals.numel()),
+        )
         possible = totals > -math.inf
         totals, order = totals[possible], order[possible]
         tokens = order % vocab
         extended = torch.cat([prefixes[order // vocab], tokens[:, None]], dim=1)
         ends = tokens == eos_id
-        over = ends & (torch.arange(len(ends)) < beam_width)
-        finished += map(rank, extended[over].tolist(), totals[over].tolist())
-        prefixes = extended[~ends][:beam_width]
-        sums = totals[~ends][:beam_width]
+        best = torch.arange(len(ends)) < beam_width
+        finished += map(
+            rank,
+            extended[ends & best].tolist(),
+            totals[ends & best].tolist(),
+        )
+        prefixes, sums = (
+            extended[~ends][:beam_width],
+            totals[~ends][:beam_width],
+        )
         finished = sorted(finished, key=lambda pair: -pair[1])[:beam_width]
         if len(finished) == beam_width and len(sums):
             # Sums only fall: does the best win at its most lenient length?
-            best = float(sums[0])
-            now = length_normalised(best, prefixes.shape[1] - 1, length_penalty)
-            late = length_normalised(best, max_length - 1, length_penalty)
-            if max(now, late) <= finished[-1][1]:
+            lengths = (prefixes.shape[1] - 1, max_length - 1)
+            bound = max(
+                length_normalised(
+                    float(sums[0]),
+                    n,
+                    length_penalty,
+                )
+                for n in lengths
+            )
+            if bound <= finished[-1][1]:
                 return finished
     finished += map(rank, prefixes.tolist(), sums.tolist())
     return sorted(finished, key=lambda pair: -pair[1])[:beam_width]
@@ -195,8 +210,11 @@ def sample_token(
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is above 0 and at most 1, not {top_p}")
     ### BEGIN SOLUTION
-    scaled = logits / temperature
-    scaled, order = scaled.sort(dim=-1, descending=True, stable=True)
+    scaled, order = (logits / temperature).sort(
+        dim=-1,
+        descending=True,
+        stable=True,
+    )
     if top_k is not None:
         scaled[..., top_k:] = -math.inf
     probabilities = scaled.softmax(dim=-1)
@@ -206,8 +224,10 @@ def sample_token(
         outside[..., 0] = False
         probabilities = probabilities.masked_fill(outside, 0.0)
     rows = probabilities.reshape(-1, probabilities.shape[-1])
-    drawn = torch.multinomial(rows, 1, generator=generator)
-    drawn = drawn.reshape(*logits.shape[:-1], 1)
+    drawn = torch.multinomial(rows, 1, generator=generator).reshape(
+        *logits.shape[:-1],
+        1,
+    )
     return order.gather(-1, drawn).squeeze(-1)
     ### END SOLUTION
 

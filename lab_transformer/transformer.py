@@ -97,8 +97,10 @@ class Transformer(nn.Module):
         )
         ### BEGIN SOLUTION
         mask = padding_mask(target, self.pad_id)
-        positions = self.positions[offset:]
-        embedded = add_positions(self.target_embedding(target), positions)
+        embedded = add_positions(
+            self.target_embedding(target),
+            self.positions[offset:],
+        )
         states, weights = self.decoder(embedded, memory, mask, memory_mask)
         return self.output(states), weights
         ### END SOLUTION
