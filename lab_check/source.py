@@ -71,23 +71,31 @@ def to_stub(text: str) -> str:
     for declared in reversed(declarations(text)):
         for begin, end in reversed(regions(lines, declared.block_start, declared.block_end)):
             indent = re.match(r"\s*", lines[begin]).group()  # type: ignore[union-attr]
-            lines[begin:end] = [f"{indent}raise NotImplementedError({_quoted(declared.label)})\n"]
+            lines[begin:end] = [_marker(indent, declared)]
         lines[declared.start : declared.block_start] = [declared.comment]
     return "".join(lines)
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+# As wide as the book shows a notebook's cell: beyond, the reader has to scroll.
+WIDTH = 80
+
+
+def _marker(indent: str, declared: Declaration) -> str:
+    """Write what stands in a stub in place of a solution."""
+    label = '"' + declared.label.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    line = f"{indent}raise NotImplementedError({label})\n"
+    if len(line) <= WIDTH + 1:
+        return line
+    return f"{indent}raise NotImplementedError(\n{indent}    {label},\n{indent})\n"
 
 
 def fill(stub: str, text: str) -> str:
     """Put the solutions and declarations of a module back into its stub."""
     original = text.splitlines(keepends=True)
     for declared in declarations(text):
-        marker = f"raise NotImplementedError({_quoted(declared.label)})\n"
         for begin, end in regions(original, declared.block_start, declared.block_end):
             indent = original[begin][: -len(original[begin].lstrip())]
-            stub = stub.replace(indent + marker, "".join(original[begin:end]), 1)
+            stub = stub.replace(_marker(indent, declared), "".join(original[begin:end]), 1)
         facts = "".join(original[declared.start : declared.block_start])
         stub = stub.replace(declared.comment, facts, 1)
     return stub

@@ -318,14 +318,18 @@ def cross_attention(
     memory: Float[Tensor, "... key d_model"],
     attention: MultiHeadAttention,
     memory_mask: Bool[Tensor, "... query key"] | None = None,
-) -> tuple[Float[Tensor, "... query d_model"], Float[Tensor, "... heads query key"]]:
+) -> tuple[
+    Float[Tensor, "... query d_model"],
+    Float[Tensor, "... heads query key"],
+]:
     """Let every position of the output side look at the encoder's result.
 
-    Returns what `attention` returns. The mask hides the source's padding; it broadcasts to
-    (..., heads, query, key).
+    Returns what `attention` returns. The mask hides the source's padding; it
+    broadcasts to (..., heads, query, key).
     """
     check_shapes(
-        decoder_states=(decoder_states, "... query d_model"), memory=(memory, "... key d_model")
+        decoder_states=(decoder_states, "... query d_model"),
+        memory=(memory, "... key d_model"),
     )
     ### BEGIN SOLUTION
     output, weights = attention(decoder_states, memory, memory, memory_mask)
@@ -344,15 +348,20 @@ def cross_attention(
 #:     "Average the heads, then find the key with the largest weight for every query.",
 #:     "Pairs (source, target) = (argmax over the last axis, index of the query).",
 #: ]
-def alignment_from_attention(weights: Float[Tensor, "... query key"]) -> set[tuple[int, int]]:
+def alignment_from_attention(
+    weights: Float[Tensor, "... query key"],
+) -> set[tuple[int, int]]:
     """Link every target word to the source word that it attends to most.
 
-    The weights are averaged over all leading axes (heads, layers). Returns pairs (source, target).
+    The weights are averaged over all leading axes (heads, layers). Returns
+    pairs (source, target), one for each target word: of source words with
+    equal weights, any will do.
     """
     check_shapes(weights=(weights, "... query key"))
     ### BEGIN SOLUTION
     mean = weights.reshape(-1, *weights.shape[-2:]).mean(dim=0)
-    return {(source, target) for target, source in enumerate(mean.argmax(dim=-1).tolist())}
+    sources = mean.argmax(dim=-1).tolist()
+    return {(source, target) for target, source in enumerate(sources)}
     ### END SOLUTION
 
 
@@ -372,14 +381,15 @@ def alignment_error_rate(
     sure: set[tuple[int, int]],
     possible: set[tuple[int, int]],
 ) -> float:
-    """Compare a predicted alignment with a gold one: 0.0 is perfect, 1.0 has nothing right.
+    """Compare an alignment with a gold one: 0.0 is perfect, 1.0 all wrong.
 
-    A sure link is possible too, whether `possible` repeats it or not. Nothing predicted where nothing
-    is sure is no error.
+    A sure link is possible too, whether `possible` repeats it or not. Nothing
+    predicted where nothing is sure is no error.
     """
     ### BEGIN SOLUTION
     total = len(predicted) + len(sure)
     if total == 0:
         return 0.0
-    return 1 - (len(predicted & sure) + len(predicted & (sure | possible))) / total
+    right = len(predicted & sure) + len(predicted & (sure | possible))
+    return 1 - right / total
     ### END SOLUTION

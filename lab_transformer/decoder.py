@@ -23,9 +23,18 @@ from lab_transformer.normalization import post_norm, pre_norm
 #:     "Combine causal_mask (moved to the device of x) and the given mask with &.",
 #: ]
 class CausalBlock(nn.Module):
-    """An encoder block that never looks ahead: the building block of a GPT."""
+    """An encoder block that never looks ahead: the building block of a GPT.
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+    `causal_mask`, `pre_norm` and `post_norm` are in scope.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, n_heads)
@@ -38,18 +47,21 @@ class CausalBlock(nn.Module):
         x: Float[Tensor, "batch seq d_model"],
         mask: Bool[Tensor, "... seq seq"] | None = None,
     ) -> Float[Tensor, "batch seq d_model"]:
-        """Let every word look at itself and at earlier words, then think about what it saw.
+        """Let every word look at itself and at earlier words, then think.
 
-        The mask hides padding on top; it broadcasts to (batch, heads, seq, seq).
+        The mask hides padding on top; it broadcasts to
+        (batch, heads, seq, seq).
         """
-        check_shapes(x=(x, "... seq d_model"), norm_1=(self.norm_1.weight, "d_model"))
+        check_shapes(
+            x=(x, "... seq d_model"),
+            norm_1=(self.norm_1.weight, "d_model"),
+        )
         check_boolean(mask)
         ### BEGIN SOLUTION
-        allowed = causal_mask(x.shape[-2]).to(x.device)
-        if mask is not None:
-            allowed = allowed & mask
+        causal = causal_mask(x.shape[-2]).to(x.device)
+        mask = causal if mask is None else causal & mask
         residual = pre_norm if self.norm_first else post_norm
-        x = residual(x, lambda y: self.attention(y, y, y, allowed)[0], self.norm_1)
+        x = residual(x, lambda y: self.attention(y, y, y, mask)[0], self.norm_1)
         return residual(x, self.feed_forward, self.norm_2)
         ### END SOLUTION
 
@@ -63,12 +75,21 @@ class CausalBlock(nn.Module):
 #: hints = [
 #:     "Three sublayers: in which order, and which of them may see the whole source?",
 #:     "Masked self-attention, cross-attention, feed-forward; each through pre_norm or post_norm.",
-#:     "A sublayer returns one tensor: keep the cross-attention weights aside in an inner function.",
+#:     "Cross-attention returns weights, too: write its path out, with self.norm_2 first or last.",
 #: ]
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's result, feed-forward."""
+    """Masked self-attention, cross-attention to the source, feed-forward.
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+    `causal_mask`, `cross_attention`, `pre_norm` and `post_norm` are in scope.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, n_heads)
@@ -84,11 +105,15 @@ class DecoderBlock(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         mask: Bool[Tensor, "... query query"] | None = None,
         memory_mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
+    ) -> tuple[
+        Float[Tensor, "batch query d_model"],
+        Float[Tensor, "batch heads query key"],
+    ]:
         """Return the new states and the weights of the cross-attention.
 
-        `mask` hides padding of the target on top of the future; `memory_mask` hides padding of the
-        source. Both broadcast over heads and queries.
+        `mask` hides padding of the target on top of the future; `memory_mask`
+        hides padding of the source. Both broadcast over heads and queries.
+        A residual path may go through pre_norm or post_norm, or be written out.
         """
         check_shapes(
             x=(x, "... query d_model"),
@@ -97,19 +122,19 @@ class DecoderBlock(nn.Module):
         )
         check_boolean(mask)
         ### BEGIN SOLUTION
-        allowed = causal_mask(x.shape[-2]).to(x.device)
-        if mask is not None:
-            allowed = allowed & mask
-        weights = x.new_empty(0)
-
-        def look_at_source(y: Tensor) -> Tensor:
-            nonlocal weights
-            output, weights = cross_attention(y, memory, self.cross_attention, memory_mask)
-            return output
-
+        causal = causal_mask(x.shape[-2]).to(x.device)
+        mask = causal if mask is None else causal & mask
         residual = pre_norm if self.norm_first else post_norm
-        x = residual(x, lambda y: self.attention(y, y, y, allowed)[0], self.norm_1)
-        x = residual(x, look_at_source, self.norm_2)
+        x = residual(x, lambda y: self.attention(y, y, y, mask)[0], self.norm_1)
+        # This path is written out: its sublayer returns weights, too.
+        y = self.norm_2(x) if self.norm_first else x
+        found, weights = cross_attention(
+            y,
+            memory,
+            self.cross_attention,
+            memory_mask,
+        )
+        x = x + found if self.norm_first else self.norm_2(x + found)
         return residual(x, self.feed_forward, self.norm_3), weights
         ### END SOLUTION
 
@@ -129,12 +154,17 @@ class Decoder(nn.Module):
     """A stack of decoder blocks, with a final norm in the pre-norm case."""
 
     def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
     ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(
-            DecoderBlock(d_model, n_heads, d_ff, norm_first) for _ in range(n_layers)
-        )
+        self.blocks = nn.ModuleList()
+        for _ in range(n_layers):
+            self.blocks.append(DecoderBlock(d_model, n_heads, d_ff, norm_first))
         self.norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
 
     def forward(
@@ -143,9 +173,15 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         mask: Bool[Tensor, "... query query"] | None = None,
         memory_mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch layers heads query key"]]:
+    ) -> tuple[
+        Float[Tensor, "batch query d_model"],
+        Float[Tensor, "batch layers heads query key"],
+    ]:
         """Return the final states and every block's cross-attention weights."""
-        check_shapes(x=(x, "... query d_model"), memory=(memory, "... key d_model"))
+        check_shapes(
+            x=(x, "... query d_model"),
+            memory=(memory, "... key d_model"),
+        )
         ### BEGIN SOLUTION
         collected = []
         for block in self.blocks:

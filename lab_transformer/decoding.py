@@ -32,17 +32,26 @@ Step = Callable[[Tensor], Tensor]
 #:     "Ask step for the next token's log-probabilities of the whole prefix, append the best, repeat.",
 #:     "step(torch.tensor([tokens]))[0].argmax(); stop after eos_id or at max_length tokens.",
 #: ]
-def greedy_decode(step: Step, bos_id: int, eos_id: int, max_length: int) -> list[int]:
-    """Append the most probable token again and again, until the end token or max_length tokens.
+def greedy_decode(
+    step: Step,
+    bos_id: int,
+    eos_id: int,
+    max_length: int,
+) -> list[int]:
+    """Append the most probable token again and again.
 
-    The result starts with bos_id; it ends with eos_id where that was reached.
+    The result starts with bos_id. It ends with the first eos_id that comes, or
+    has max_length tokens, the start included. Of equally probable tokens any
+    will do. You may take it that bos_id and eos_id differ.
     """
     if max_length < 1:
-        raise ValueError(f"max_length counts the start token, so it is at least 1, not {max_length}")
+        raise ValueError(f"max_length is at least 1, not {max_length}")
     ### BEGIN SOLUTION
     tokens = [bos_id]
-    while len(tokens) < max_length and (len(tokens) == 1 or tokens[-1] != eos_id):
+    while len(tokens) < max_length:
         tokens.append(int(step(torch.tensor([tokens]))[0].argmax()))
+        if tokens[-1] == eos_id:
+            break
     return tokens
     ### END SOLUTION
 
@@ -61,7 +70,8 @@ def greedy_decode(step: Step, bos_id: int, eos_id: int, max_length: int) -> list
 def length_normalised(score: float, length: int, penalty: float) -> float:
     """Divide a sum of log-probabilities by ((5 + length) / 6) ** penalty.
 
-    The length counts generated tokens: the end token is one of them, the start token is not.
+    The length counts generated tokens: the end token is one of them, the start
+    token is not.
     """
     ### BEGIN SOLUTION
     return score / math.pow((5 + length) / 6, penalty)
@@ -87,22 +97,35 @@ def beam_search(
     max_length: int,
     length_penalty: float = 0.0,
 ) -> list[tuple[list[int], float]]:
-    """Keep the beam_width most probable prefixes at every step, and rank what they become.
+    """Extend the beam_width most probable prefixes, step by step.
 
-    At every step all one-token continuations of the unfinished prefixes compete by their summed
-    log-probability. Those among the best beam_width that end with eos_id are finished and never
-    extended; the best beam_width of the others go on. Prefixes of max_length tokens are taken as they
-    are. Returns at most beam_width pairs (tokens, score), best first; the score is the
-    length-normalised sum of the log-probabilities. The search may end as soon as no unfinished prefix
-    can still come among them; a length penalty can lift one that is behind now. Another custom is right
-    as well: finished prefixes may keep their places in the beam.
+    1. All one-token continuations of the prefixes compete by their summed
+       log-probability. Impossible ones (-inf) lose to all others: you may
+       drop them.
+    2. Those among the best beam_width that end with eos_id are put aside:
+       they are finished.
+    3. The best beam_width of the others go on, up to max_length tokens, the
+       start included.
+
+    Returns the best beam_width, or fewer, of all that are finished or have
+    max_length tokens, as pairs (tokens, score), best first. The score is the
+    length-normalised sum of the log-probabilities. Stop early only when no
+    prefix can come among them any more: a length penalty can lift one that is
+    behind now.
+
+    Finished prefixes may instead take places in the beam, once or for good. Of
+    equal sums any may come first. You may take it that bos_id and eos_id
+    differ. `length_normalised` is in scope.
     """
     if beam_width < 1:
         raise ValueError(f"beam_width is at least 1, not {beam_width}")
     if max_length < 1:
-        raise ValueError(f"max_length counts the start token, so it is at least 1, not {max_length}")
+        raise ValueError(f"max_length is at least 1, not {max_length}")
     ### BEGIN SOLUTION
-    prefixes, sums = torch.tensor([[bos_id]]), torch.zeros(1, dtype=torch.float64)
+    prefixes, sums = (
+        torch.tensor([[bos_id]]),
+        torch.zeros(1, dtype=torch.float64),
+    )
     finished: list[tuple[list[int], float]] = []
 
     def rank(tokens: list[int], total: float) -> tuple[list[int], float]:
@@ -112,21 +135,37 @@ def beam_search(
         log_probabilities = step(prefixes).to(sums)
         vocab = log_probabilities.shape[1]
         totals = (sums[:, None] + log_probabilities).flatten()
-        # At most one continuation of each prefix ends, so this many hold beam_width that do not.
-        totals, order = totals.topk(min(beam_width + len(prefixes), totals.numel()))
+        # Each prefix has one end: so many hold beam_width that do not end.
+        totals, order = totals.topk(
+            min(beam_width + len(prefixes), totals.numel()),
+        )
         possible = totals > -math.inf
         totals, order = totals[possible], order[possible]
         tokens = order % vocab
         extended = torch.cat([prefixes[order // vocab], tokens[:, None]], dim=1)
         ends = tokens == eos_id
         best = torch.arange(len(ends)) < beam_width
-        finished += map(rank, extended[ends & best].tolist(), totals[ends & best].tolist())
-        prefixes, sums = extended[~ends][:beam_width], totals[~ends][:beam_width]
+        finished += map(
+            rank,
+            extended[ends & best].tolist(),
+            totals[ends & best].tolist(),
+        )
+        prefixes, sums = (
+            extended[~ends][:beam_width],
+            totals[~ends][:beam_width],
+        )
         finished = sorted(finished, key=lambda pair: -pair[1])[:beam_width]
         if len(finished) == beam_width and len(sums):
-            # Sums only fall. No prefix can still win when even the most lenient length is too low.
+            # Sums only fall: does the best win at its most lenient length?
             lengths = (prefixes.shape[1] - 1, max_length - 1)
-            bound = max(length_normalised(float(sums[0]), n, length_penalty) for n in lengths)
+            bound = max(
+                length_normalised(
+                    float(sums[0]),
+                    n,
+                    length_penalty,
+                )
+                for n in lengths
+            )
             if bound <= finished[-1][1]:
                 return finished
     finished += map(rank, prefixes.tolist(), sums.tolist())
@@ -152,21 +191,30 @@ def sample_token(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "..."]:
-    """Draw the next token: divide by the temperature, keep the top_k best, then the top_p nucleus.
+    """Draw the next token: temperature first, then top_k, then the nucleus.
 
-    The nucleus is the smallest set of most probable tokens whose probabilities sum to top_p or more: it
-    is complete where the sum is exactly top_p, and the most probable token is always in it. With both,
-    the probabilities are those among the top_k. A top_k above the size of the vocabulary keeps all.
+    The logits are divided by the temperature. The top_k best stay, or all where
+    there are no more than top_k. Of these the nucleus stays: the smallest set
+    of most probable tokens whose probabilities sum to top_p or more. It is
+    complete where the sum is exactly top_p, and the most probable token is
+    always in it. With both, the probabilities are those among the top_k. Where
+    tokens tie for the last place, you may keep any of them, or all. The
+    caller's logits are left as they are.
     """
     check_shapes(logits=(logits, "... vocab"))
     if temperature <= 0:
-        raise ValueError(f"temperature must be above 0, it is {temperature}; for 0 take the argmax")
+        wrong = f"temperature must be above 0, it is {temperature}"
+        raise ValueError(f"{wrong}; for 0 take the argmax")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k is at least 1, not {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is above 0 and at most 1, not {top_p}")
     ### BEGIN SOLUTION
-    scaled, order = (logits / temperature).sort(dim=-1, descending=True, stable=True)
+    scaled, order = (logits / temperature).sort(
+        dim=-1,
+        descending=True,
+        stable=True,
+    )
     if top_k is not None:
         scaled[..., top_k:] = -math.inf
     probabilities = scaled.softmax(dim=-1)
@@ -176,7 +224,10 @@ def sample_token(
         outside[..., 0] = False
         probabilities = probabilities.masked_fill(outside, 0.0)
     rows = probabilities.reshape(-1, probabilities.shape[-1])
-    drawn = torch.multinomial(rows, 1, generator=generator).reshape(*logits.shape[:-1], 1)
+    drawn = torch.multinomial(rows, 1, generator=generator).reshape(
+        *logits.shape[:-1],
+        1,
+    )
     return order.gather(-1, drawn).squeeze(-1)
     ### END SOLUTION
 
@@ -195,8 +246,11 @@ def sample_token(
 class CachedAttention(nn.Module):
     """Causal self-attention that keeps the keys and values of earlier tokens.
 
-    It shares the weights of `attention` and can stand in its place: fed one token at a time, or a few,
-    it gives what the full pass gives under a causal mask.
+    It shares the weights of `attention` and can stand in its place: fed one
+    token at a time, or a few, it gives what the full pass gives under a causal
+    mask. What it keeps may be detached: gradients need only reach the tokens
+    and the weights of the same call. `split_heads`, `merge_heads`,
+    `scaled_dot_product_attention` and `causal_mask` are in scope.
     """
 
     def __init__(self, attention: MultiHeadAttention) -> None:
@@ -211,10 +265,14 @@ class CachedAttention(nn.Module):
         key: Float[Tensor, "batch query d_model"],
         value: Float[Tensor, "batch query d_model"],
         mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
-        """Take the new tokens only; return their output, and their weights over all tokens so far.
+    ) -> tuple[
+        Float[Tensor, "batch query d_model"],
+        Float[Tensor, "batch heads query key"],
+    ]:
+        """Take the new tokens only; return their output and their weights.
 
-        The mask is not used: what is cached is earlier, and among the new tokens the order decides.
+        The weights are over all tokens so far. The mask is not used: what is
+        cached is earlier, and among the new tokens the order decides.
         """
         check_shapes(
             query=(query, "... query d_model"),

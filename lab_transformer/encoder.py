@@ -21,9 +21,18 @@ from lab_transformer.normalization import post_norm, pre_norm
 #:     "A sublayer takes one argument: lambda y: self.attention(y, y, y, mask)[0].",
 #: ]
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward, each with a residual path and a norm."""
+    """Self-attention, then feed-forward, each with a residual path and norm.
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+    `pre_norm` and `post_norm` are in scope.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, n_heads)
@@ -38,9 +47,13 @@ class EncoderBlock(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """Let the words look at each other, then think about what they saw.
 
-        `norm_first` chooses pre-norm or post-norm. The mask broadcasts to (batch, heads, seq, seq).
+        `norm_first` chooses pre-norm or post-norm. The mask broadcasts to
+        (batch, heads, seq, seq).
         """
-        check_shapes(x=(x, "... seq d_model"), norm_1=(self.norm_1.weight, "d_model"))
+        check_shapes(
+            x=(x, "... seq d_model"),
+            norm_1=(self.norm_1.weight, "d_model"),
+        )
         ### BEGIN SOLUTION
         residual = pre_norm if self.norm_first else post_norm
         x = residual(x, lambda y: self.attention(y, y, y, mask)[0], self.norm_1)
@@ -63,12 +76,17 @@ class Encoder(nn.Module):
     """A stack of encoder blocks, with a final norm in the pre-norm case."""
 
     def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
     ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(
-            EncoderBlock(d_model, n_heads, d_ff, norm_first) for _ in range(n_layers)
-        )
+        self.blocks = nn.ModuleList()
+        for _ in range(n_layers):
+            self.blocks.append(EncoderBlock(d_model, n_heads, d_ff, norm_first))
         self.norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
 
     def forward(

@@ -25,7 +25,7 @@ def feed_forward(
     w_2: Float[Tensor, "d_ff d_model"],
     b_2: Float[Tensor, "d_model"],
 ) -> Float[Tensor, "... d_model"]:
-    """Widen every word to d_ff features, keep the positive ones, and come back to d_model."""
+    """Widen a word to d_ff features, keep the positive ones, narrow again."""
     check_shapes(
         x=(x, "... d_model"),
         w_1=(w_1, "d_model d_ff"),

@@ -18,8 +18,11 @@ from lab_transformer._checks import check_shapes
 #:     "The input is the target moved by one place: the start token comes in, the last word goes out.",
 #:     "Concatenate a column of bos_id with targets[..., :-1].",
 #: ]
-def shift_right(targets: Int[Tensor, "... seq"], bos_id: int) -> Int[Tensor, "... seq"]:
-    """Make the decoder's input from its target: start with bos_id, drop the last token."""
+def shift_right(
+    targets: Int[Tensor, "... seq"],
+    bos_id: int,
+) -> Int[Tensor, "... seq"]:
+    """Make the decoder's input: bos_id, then all of the target but its last."""
     check_shapes(targets=(targets, "... seq"))
     ### BEGIN SOLUTION
     start = torch.full_like(targets[..., :1], bos_id)
@@ -46,16 +49,18 @@ def sequence_loss(
 ) -> Float[Tensor, ""]:
     """Average the cross-entropy over all targets that are not padding.
 
-    Label smoothing gives every word of the vocabulary, the target included, smoothing / vocab of the
-    probability, and the rest to the target, as F.cross_entropy does. A batch of nothing but padding
-    has the loss 0. The padding id may lie outside the vocabulary, as -100 does.
+    Label smoothing gives every word of the vocabulary, the target included,
+    smoothing / vocab of the probability, and the rest to the target, as
+    F.cross_entropy does. A batch of nothing but padding has the loss 0. The
+    padding id may lie outside the vocabulary, as -100 does. All logits are
+    finite: smoothed, a word of probability 0 would cost infinitely much.
     """
     check_shapes(logits=(logits, "... seq vocab"), targets=(targets, "... seq"))
     if not 0.0 <= smoothing <= 1.0:
-        raise ValueError(f"smoothing is a share between 0 and 1, it is {smoothing}")
+        raise ValueError(f"smoothing is a share from 0 to 1, it is {smoothing}")
     ### BEGIN SOLUTION
     log_probabilities = torch.log_softmax(logits, dim=-1)
-    # Where the padding id lies outside the vocabulary the look-up needs a harmless stand-in.
+    # A padding id outside the vocabulary needs a harmless stand-in.
     real = targets != pad_id
     chosen = targets.where(real, 0).unsqueeze(-1)
     losses = -(1 - smoothing) * log_probabilities.gather(-1, chosen).squeeze(-1)

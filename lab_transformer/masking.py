@@ -38,8 +38,11 @@ def causal_mask(length: int) -> Bool[Tensor, "query key"]:
 #:     "True for real words, and two axes of size one so that it broadcasts over heads and queries.",
 #:     "Compare tokens with pad_id, then insert the axes 1 and 2.",
 #: ]
-def padding_mask(tokens: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "batch 1 1 key"]:
-    """Allow every query to attend to real words only: padding is hidden as a key."""
+def padding_mask(
+    tokens: Int[Tensor, "batch key"],
+    pad_id: int,
+) -> Bool[Tensor, "batch 1 1 key"]:
+    """Allow every query to attend to real words: padding is hidden as a key."""
     check_shapes(tokens=(tokens, "batch key"))
     ### BEGIN SOLUTION
     return (tokens != pad_id)[:, None, None, :]
@@ -58,11 +61,15 @@ def padding_mask(tokens: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, 
 #:     "masked_fill(~mask, -inf), softmax, then zeros where mask.any(dim, keepdim=True) is False.",
 #: ]
 def masked_softmax(
-    scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1
+    scores: Float[Tensor, "..."],
+    mask: Bool[Tensor, "..."],
+    dim: int = -1,
 ) -> Float[Tensor, "..."]:
-    """Softmax over the allowed scores only; hidden ones get a weight of exactly zero.
+    """Softmax over the allowed scores; hidden ones weigh exactly zero.
 
-    The mask broadcasts to the scores. Where nothing is allowed along dim, all weights are zero.
+    The mask broadcasts to the scores. Where nothing is allowed along dim, all
+    weights are zero, and so are the gradients of the scores. All scores are
+    finite, hidden ones too.
     """
     check_mask(mask, scores.shape)
     ### BEGIN SOLUTION

@@ -25,12 +25,16 @@ def layer_norm(
     bias: Float[Tensor, "d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "... d_model"]:
-    """Normalise every word over its own features, then scale and shift each feature.
+    """Normalise every word over its own features, then scale and shift them.
 
-    Uses the biased variance, with eps inside the root. It is right also where the mean of the features
-    is large against their spread.
+    Uses the biased variance, with eps inside the root. It is right also where
+    the mean of the features is large against their spread.
     """
-    check_shapes(x=(x, "... d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
+    check_shapes(
+        x=(x, "... d_model"),
+        gain=(gain, "d_model"),
+        bias=(bias, "d_model"),
+    )
     ### BEGIN SOLUTION
     centred = x - x.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)
@@ -56,13 +60,18 @@ def batch_norm(
     mask: Bool[Tensor, "batch seq"] | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "batch seq d_model"]:
-    """Normalise every feature over all words of the batch, then scale and shift it.
+    """Normalise every feature over all words, then scale and shift it.
 
-    Where the mask is False there is padding: it is left out of mean and (biased) variance, and
-    normalised with them like every other position. The variance is right also where the mean is large
-    against the spread.
+    Where the mask is False there is padding: it is left out of mean and
+    (biased) variance, and normalised with them like every other position.
+    The variance is right also where the mean is large against the spread.
+    All numbers in x are finite, those at padding too.
     """
-    check_shapes(x=(x, "batch seq d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
+    check_shapes(
+        x=(x, "batch seq d_model"),
+        gain=(gain, "d_model"),
+        bias=(bias, "d_model"),
+    )
     if mask is not None:
         check_boolean(mask)
         check_shapes(x=(x, "batch seq d_model"), mask=(mask, "batch seq"))
@@ -92,14 +101,17 @@ def post_norm(
     sublayer: Callable[[Tensor], Tensor],
     norm: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "..."]:
-    """Add the sublayer's result to its input and normalise the sum."""
+    """Add the sublayer's result to its input and normalise the sum.
+
+    The sublayer is called once: it may draw at random, or keep what it sees.
+    """
     ### BEGIN SOLUTION
     return norm(x + sublayer(x))
     ### END SOLUTION
 
 
 #: id = "5.4"
-#: title = "Pre-norm: the residual of 2020"
+#: title = "Pre-norm: the path stays free"
 #: points = 2
 #: difficulty = 1
 #: minutes = 5
@@ -114,7 +126,10 @@ def pre_norm(
     sublayer: Callable[[Tensor], Tensor],
     norm: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "..."]:
-    """Normalise only what the sublayer sees, and add its result to the raw input."""
+    """Normalise what the sublayer sees; add its result to the raw input.
+
+    The sublayer is called once: it may draw at random, or keep what it sees.
+    """
     ### BEGIN SOLUTION
     return x + sublayer(norm(x))
     ### END SOLUTION

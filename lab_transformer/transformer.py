@@ -24,7 +24,13 @@ from lab_transformer.positional import add_positions, sinusoidal_positions
 #:     "self.output.weight = self.target_embedding.weight ties; encode returns memory and its mask.",
 #: ]
 class Transformer(nn.Module):
-    """Encoder and decoder with sinusoidal positions; the output layer shares the target embedding."""
+    """Encoder and decoder, with sinusoidal positions.
+
+    The output layer and the target embedding are one matrix: what trains one
+    trains the other. Which of the two takes the other's, and so which initial
+    numbers it has, is up to you. `padding_mask` and `add_positions` are in
+    scope.
+    """
 
     def __init__(
         self,
@@ -46,7 +52,8 @@ class Transformer(nn.Module):
         self.decoder = Decoder(n_layers, d_model, n_heads, d_ff, norm_first)
         self.output = nn.Linear(d_model, target_vocab, bias=False)
         self.positions: Tensor
-        self.register_buffer("positions", sinusoidal_positions(max_length, d_model), persistent=False)
+        positions = sinusoidal_positions(max_length, d_model)
+        self.register_buffer("positions", positions, persistent=False)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=1 / math.sqrt(d_model))
         ### BEGIN SOLUTION
@@ -54,9 +61,13 @@ class Transformer(nn.Module):
         ### END SOLUTION
 
     def encode(
-        self, source: Int[Tensor, "batch key"]
-    ) -> tuple[Float[Tensor, "batch key d_model"], Bool[Tensor, "batch 1 1 key"]]:
-        """Read the source once: its states, and the mask that hides its padding."""
+        self,
+        source: Int[Tensor, "batch key"],
+    ) -> tuple[
+        Float[Tensor, "batch key d_model"],
+        Bool[Tensor, "batch 1 1 key"],
+    ]:
+        """Read the source: its states, and the mask that hides its padding."""
         check_shapes(source=(source, "batch key"))
         ### BEGIN SOLUTION
         mask = padding_mask(source, self.pad_id)
@@ -70,23 +81,35 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         memory_mask: Bool[Tensor, "... query key"] | None = None,
         offset: int = 0,
-    ) -> tuple[Float[Tensor, "batch query vocab"], Float[Tensor, "batch layers heads query key"]]:
-        """Give the logits of the word after each target position, and the cross-attention weights.
+    ) -> tuple[
+        Float[Tensor, "batch query vocab"],
+        Float[Tensor, "batch layers heads query key"],
+    ]:
+        """Give each next word's logits, and the cross-attention weights.
 
-        Padding of the target is hidden as a key, like that of the source. The first target token has
-        the position `offset`: 0, unless earlier tokens are cached.
+        Padding of the target is hidden as a key, like that of the source. The
+        first target token has the position `offset`: 0, unless earlier tokens
+        are cached.
         """
-        check_shapes(target=(target, "batch query"), memory=(memory, "... key d_model"))
+        check_shapes(
+            target=(target, "batch query"),
+            memory=(memory, "... key d_model"),
+        )
         ### BEGIN SOLUTION
         mask = padding_mask(target, self.pad_id)
-        embedded = add_positions(self.target_embedding(target), self.positions[offset:])
+        embedded = add_positions(
+            self.target_embedding(target),
+            self.positions[offset:],
+        )
         states, weights = self.decoder(embedded, memory, mask, memory_mask)
         return self.output(states), weights
         ### END SOLUTION
 
     def forward(
-        self, source: Int[Tensor, "batch key"], target: Int[Tensor, "batch query"]
+        self,
+        source: Int[Tensor, "batch key"],
+        target: Int[Tensor, "batch query"],
     ) -> Float[Tensor, "batch query vocab"]:
-        """Give the logits of every next word, with the whole target known (teacher forcing)."""
+        """Give each next word's logits, the target known (teacher forcing)."""
         memory, memory_mask = self.encode(source)
         return self.decode(target, memory, memory_mask)[0]

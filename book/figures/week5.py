@@ -281,7 +281,7 @@ def draw_wiring() -> None:
         ax.add_patch(plt.Circle((0, y), 0.24, facecolor="none", edgecolor=INK, lw=1.4))
 
     post, pre = axes
-    for ax, title in ((post, "post-norm, 2017"), (pre, "pre-norm, 2020")):
+    for ax, title in ((post, "post-norm"), (pre, "pre-norm")):
         ax.set(xlim=(-1.3, 2.0), ylim=(-0.2, 5.6), aspect="equal", title=title)
         ax.axis("off")
         ax.text(0, 0, "x", ha="center", va="center", style="italic")

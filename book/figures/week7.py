@@ -388,7 +388,7 @@ def read_again(translator: Translator) -> None:
 
 
 def train_again() -> None:
-    """Measure a second Italian model, from other random numbers: what is one model's, and what is not?"""
+    """Measure a second Italian model, from other random numbers: what is this one's alone?"""
     other = train("italian", seed=1)
     for pads in (0, 48):
         numbers[f"other_forgotten_right_{pads}"], _ = other.exact_match(pads, masked=False)

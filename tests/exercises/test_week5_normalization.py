@@ -500,6 +500,21 @@ def remembering(function, seen):
     return remember
 
 
+def counting(function, seen):
+    """Let a function keep what it is given, and give more at every call."""
+
+    def count(y):
+        seen.append(y.detach().clone())
+        return function(y) + 3.0 * len(seen)
+
+    return count
+
+
+def runs_once(seen):
+    require(len(seen) > 0, "the sublayer is never called")
+    require(len(seen) == 1, f"the sublayer should be called once, it was called {len(seen)} times")
+
+
 def square(y):
     return y * y
 
@@ -554,6 +569,13 @@ def test_in_post_norm_the_sublayer_sees_the_raw_input(submission, draw):
     submission.normalization.post_norm(x, remembering(sublayer, seen), norm)
     require(len(seen) > 0, "the sublayer is never called")
     agree(seen[0], x, "what the sublayer is given", WORDS)
+
+
+@exercise("5.3")
+def test_in_post_norm_the_sublayer_is_called_once(submission, draw):
+    x, (sublayer, norm), seen = draw_words(draw), draw_sublayer_and_norm(draw), []
+    submission.normalization.post_norm(x, counting(sublayer, seen), norm)
+    runs_once(seen)
 
 
 @exercise("5.3")
@@ -664,6 +686,13 @@ def test_in_pre_norm_the_sublayer_sees_what_the_norm_gives(submission, draw):
     submission.normalization.pre_norm(x, remembering(sublayer, seen), norm)
     require(len(seen) > 0, "the sublayer is never called")
     agree(seen[0], norm(x), "what the sublayer is given", WORDS)
+
+
+@exercise("5.4")
+def test_in_pre_norm_the_sublayer_is_called_once(submission, draw):
+    x, (sublayer, norm), seen = draw_words(draw), draw_sublayer_and_norm(draw), []
+    submission.normalization.pre_norm(x, counting(sublayer, seen), norm)
+    runs_once(seen)
 
 
 @exercise("5.4")

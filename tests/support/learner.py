@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -55,10 +56,12 @@ class Learner:
 
     def body(self, id: str, *lines: str) -> None:
         """Write these lines where the stub raises."""
-        stub = EXERCISES[id].stub
-        raises = next(line for line in stub.splitlines() if "raise NotImplementedError" in line)
-        indent = raises[: -len(raises.lstrip())]
-        self.write(id, stub.replace(raises, "\n".join(indent + line for line in lines)))
+
+        def written(raises: re.Match[str]) -> str:
+            return "\n".join(raises[1] + line for line in lines)
+
+        raising = re.compile(r'^( *)raise NotImplementedError\(\s*".*",?\s*\)$', re.MULTILINE)
+        self.write(id, raising.sub(written, EXERCISES[id].stub))
 
     def solve(self, *ids: str) -> None:
         for id in ids:

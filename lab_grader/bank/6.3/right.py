@@ -35,6 +35,14 @@ def softmax_on_an_own_copy(scores: Any, mask: Any, dim: int = -1) -> Any:
     return torch.where(weights.isnan(), torch.zeros_like(weights), weights)
 
 
+def softmax_with_a_bias(scores: Any, mask: Any, dim: int = -1) -> Any:
+    """Add to hidden scores, which works because they are finite."""
+    mask = mask.expand_as(scores)
+    some = mask.any(dim=dim, keepdim=True)
+    bias = torch.zeros_like(scores).masked_fill(~mask & some, -math.inf)
+    return (scores + bias).softmax(dim=dim).masked_fill(~some, 0.0)
+
+
 def softmax_by_logsumexp(scores: Any, mask: Any, dim: int = -1) -> Any:
     hidden = scores.masked_fill(~mask, -math.inf)
     total = hidden.logsumexp(dim=dim, keepdim=True)

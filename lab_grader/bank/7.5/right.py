@@ -24,6 +24,12 @@ def with_a_sum(weights: Any) -> Any:
     return set(zip(sources.tolist(), range(sources.numel()), strict=True))
 
 
+def with_the_last_of_equals(weights: Any) -> Any:
+    mean = weights.unsqueeze(0).flatten(0, -3).mean(dim=0)
+    last = mean.shape[-1] - 1
+    return {(last - s, t) for t, s in enumerate(mean.flip(-1).argmax(dim=-1).tolist())}
+
+
 def with_numpy(weights: Any) -> Any:
     array = weights.detach().cpu().numpy()
     mean = array.mean(axis=tuple(range(array.ndim - 2)))

@@ -17,6 +17,24 @@ def with_a_growing_tensor(step: Any, bos_id: int, eos_id: int, max_length: int) 
     return prefix[0].tolist()
 
 
+def with_one_condition(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    """Look at the last token first, which works because the start is not the end."""
+    tokens = [bos_id]
+    while tokens[-1] != eos_id and len(tokens) < max_length:
+        tokens += step(torch.tensor([tokens])).argmax(dim=-1).tolist()
+    return tokens
+
+
+def with_the_last_of_equals(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
+    tokens = [bos_id]
+    while len(tokens) < max_length:
+        row = step(torch.tensor([tokens]))[-1].tolist()
+        tokens.append(max(range(len(row)), key=lambda token: (row[token], token)))
+        if tokens[-1] == eos_id:
+            return tokens
+    return tokens
+
+
 def with_recursion(step: Any, bos_id: int, eos_id: int, max_length: int) -> Any:
     def after(tokens: list[int]) -> list[int]:
         if len(tokens) == max_length or (len(tokens) > 1 and tokens[-1] == eos_id):

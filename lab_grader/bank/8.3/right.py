@@ -20,7 +20,7 @@ def with_frozen_beams(
     beams: list[Pair] = [([bos_id], 0.0)]
 
     def finished(tokens: list[int]) -> bool:
-        return len(tokens) > 1 and tokens[-1] == eos_id
+        return tokens[-1] == eos_id
 
     for _ in range(max_length - 1):
         candidates = []

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lab_transformer.attention import split_heads
+from lab_transformer.attention import merge_heads, scaled_dot_product_attention, split_heads
 from lab_transformer.decoding import CachedAttention
 
 
@@ -42,6 +42,23 @@ class KeepsProjections(CachedAttention):
         bias = torch.zeros(new, total, dtype=q.dtype, device=q.device).masked_fill(hidden, -math.inf)
         weights = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]) + bias).softmax(dim=-1)
         return inner.w_o(output.transpose(1, 2).flatten(2)), weights
+
+
+class KeepsDetached(CachedAttention):
+    """Let no gradient run from one call into the one before."""
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        inner = self.attention
+        q, k, v = (
+            split_heads(layer(x), inner.n_heads)
+            for layer, x in ((inner.w_q, query), (inner.w_k, key), (inner.w_v, value))
+        )
+        if self.keys is not None and self.values is not None:
+            k, v = torch.cat([self.keys, k], dim=-2), torch.cat([self.values, v], dim=-2)
+        self.keys, self.values = k.detach(), v.detach()
+        seen = torch.ones(k.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+        output, weights = scaled_dot_product_attention(q, k, v, seen[-q.shape[-2] :])
+        return inner.w_o(merge_heads(output)), weights
 
 
 class KeepsListsOfWords(CachedAttention):

@@ -288,7 +288,7 @@ def test_a_token_outside_the_vocabulary_has_no_one_hot_row(bad):
 
 
 def test_smoothing_is_a_share():
-    with refuses(ValueError, "smoothing is a share between 0 and 1", "1.1"):
+    with refuses(ValueError, "smoothing is a share from 0 to 1", "1.1"):
         sequence_loss(zeros(2, 5, 11), tokens(2, 5), 0, smoothing=1.1)
 
 
