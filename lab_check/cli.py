@@ -102,6 +102,7 @@ def _parser(course: CourseSide | None) -> argparse.ArgumentParser:
 
     check = command("check", _check, "check exercises and name the mistakes")
     _add_choice(check, "what to check: 3 (a week), 3.2 (an exercise); everything started when left out")
+    check.add_argument("--all", action="store_true", help="name all that fails, not the first three")
     check.add_argument("--watch", action="store_true", help="check again whenever a file is saved")
     check.add_argument("--json", action="store_true", help="print results for programs")
     check.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
@@ -130,9 +131,9 @@ def _add_choice(parser: argparse.ArgumentParser, help: str) -> None:
 def _check(args: argparse.Namespace) -> int:
     workspace = course_checkout() or current()
     chosen = catalogue.select(args.what)
-    if not args.json:
-        _say_where(workspace)
     if not args.watch:
+        if not args.json:
+            _say_where(workspace)
         return _check_once(workspace, chosen, args)
     if args.json:
         raise UserError("--watch and --json do not go together: --json is for one run")
@@ -161,7 +162,7 @@ def _check_in_new_process(args: argparse.Namespace) -> None:
 
     import torch  # noqa: F401  the fork inherits it, so that each run takes milliseconds
 
-    words = ["check", *args.what, "--device", args.device]
+    words = ["check", *args.what, "--device", args.device, *(["--all"] if args.all else [])]
     if hasattr(os, "fork"):
         pid = os.fork()
         if pid == 0:
@@ -188,7 +189,7 @@ def _check_once(
     def show(lines: Iterable[list[tuple[str, str]]]) -> None:
         if not args.json:
             for line in lines:
-                console.print(Text.assemble(*line))
+                print_hanging(console, Text.assemble(*line))
 
     with _progress_bar(len(chosen), hidden=args.json) as advance:
         known = args.side.known if args.side else checking.recorded
@@ -196,7 +197,9 @@ def _check_once(
             results.append(result)
             advance()
             if result.properties or result.diagnosis is None:
-                show(card.lines(result))
+                wrong = result.properties and result.status != "right"
+                where = catalogue.reading(result.exercise) if wrong else ""
+                show(card.lines(result, where, args.all))
     show(card.not_imported(results))
     if args.json:
         print(
@@ -206,6 +209,19 @@ def _check_once(
     if len(results) > 1 and not args.json:
         console.print(f"[bold]{right} of {len(results)} right[/]")
     return OK if results and right == len(results) else NOT_RIGHT
+
+
+def print_hanging(console: Console, line: Text) -> None:
+    """Print a line; in a terminal, what does not fit goes on below where the words begin."""
+    if not console.is_terminal:
+        console.print(line)
+        return
+    start = len(line.plain) - len(line.plain.lstrip(" ✗✓"))
+    head, body = line.divide([start])
+    indent = Text(" " * start)
+    for number, part in enumerate(body.wrap(console, max(console.width - start, 20))):
+        part.rstrip()
+        console.print(Text.assemble(indent if number else head, part))
 
 
 class _progress_bar:

@@ -23,8 +23,11 @@ def add_commands(command: Command) -> None:
     release.add_argument("--weeks", default="", metavar="1-3", help="the weeks to release (all)")
     release.add_argument("--zip", action="store_true", help="write OUT.zip instead of a folder")
     release.add_argument(
-        "--book", default="", metavar="URL",
-        help="where the book's pages are published; links lead there, or else to the notebooks",
+        "--course", type=Path, metavar="FILE", help="course.toml: of it, where the book is published"
+    )
+    release.add_argument(
+        "--book", metavar="URL",
+        help="where the book's pages are published; without it, checks name the section by its title",
     )  # fmt: skip
     record = command(
         "record",
@@ -121,9 +124,11 @@ def add_commands(command: Command) -> None:
 
 
 def _release(args: argparse.Namespace) -> int:
+    from lab_grader.grading.gradebook.policy import book_address, read_course
     from lab_grader.release import release
 
-    return release(args.out, args.weeks, args.zip, args.book)
+    book = book_address(args.book, "--book") or read_course(args.course).book
+    return release(args.out, args.weeks, args.zip, book)
 
 
 def _record(args: argparse.Namespace) -> int:

@@ -22,10 +22,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lab_check import served
 from lab_check.errors import UserError
 from lab_check.paths import cache, workspace_around
 
-HOST = "127.0.0.1"
+HOST = served.HOST
 BOOK = cache() / "html"
 PORTS_TRIED = 20
 
@@ -171,7 +172,7 @@ def serve(
         except (OSError, OverflowError) as error:
             print(f"Cannot serve the book ({error}): choose another --port.", file=sys.stderr)
             return 2
-        with server:
+        with server, served.noted(server.server_port):
             address = f"http://{HOST}:{server.server_port}/"
             print(f"The book is at {address} (Ctrl-C stops).", flush=True)
             if notebooks:

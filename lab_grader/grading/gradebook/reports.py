@@ -82,6 +82,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, finalize=_shown
     )
+    environment.globals["few"] = card.FEW
     environment.globals["css"] = Markup((TEMPLATES / "base.css").read_text(encoding="utf-8"))
     return environment
 
@@ -513,7 +514,7 @@ def _markdown(page: dict[str, Any]) -> str:
             if row["link"]:
                 lines += [f"[Read more in the book]({row['link']})", ""]
             elif row["reading"]:
-                lines += [f"Read more in your workspace: {read_more(row['reading'], '')}", ""]
+                lines += [f"Read more: {read_more(row['reading'], '')}", ""]
         for group in row["broken"]:
             lines += [f"- [ ] {sentence}" for sentence in group["sentences"]]
             if group["message"]:

@@ -232,8 +232,8 @@ def _in_public(example: Property) -> dict[str, Any]:
 
 
 def _text(result: Result, example: dict[str, Any] | None) -> str:
-    """Show a result in words; where the book is, the course knows."""
-    lines = [line for line in card.text(result).splitlines() if not line.startswith("  Read more: ")]
+    """Show a result in words; where to read more, the course's reports say."""
+    lines = [card.text(result, whole=True)]
     if example is not None:
         lines.append(f"  On the published inputs, {example['property']}: {example['said']}")
     return "\n".join(lines)
