@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from lab_check import exercises as catalogue
+from lab_check.bars import bar
 from lab_check.errors import UserError
 from lab_check.paths import checker_in, foreign_workspace, workspace_around
 from lab_check.workspace import Workspace, course_checkout, current
@@ -96,7 +96,8 @@ def _parser(course: CourseSide | None) -> argparse.ArgumentParser:
     def command(
         name: str, run: Callable[[argparse.Namespace], int], help: str
     ) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        end = "" if help.endswith("?") else "."
+        added = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + end)
         added.set_defaults(run=run, side=course)
         return added
 
@@ -191,7 +192,7 @@ def _check_once(
             for line in lines:
                 print_hanging(console, Text.assemble(*line))
 
-    with _progress_bar(len(chosen), hidden=args.json) as advance:
+    with bar("checking", len(chosen), hidden=args.json or len(chosen) < 2) as advance:
         known = args.side.known if args.side else checking.recorded
         for result in checking.check_exercises(workspace, chosen, args.device, known):
             results.append(result)
@@ -222,25 +223,6 @@ def print_hanging(console: Console, line: Text) -> None:
     for number, part in enumerate(body.wrap(console, max(console.width - start, 20))):
         part.rstrip()
         console.print(Text.assemble(indent if number else head, part))
-
-
-class _progress_bar:
-    """A bar on standard error while it is a terminal; it leaves nothing behind."""
-
-    def __init__(self, total: int, hidden: bool) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("checking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
-            disable=hidden or total < 2 or not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Callable[[], None]:
-        self._bar.start()
-        return lambda: self._bar.advance(self._task)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _one(word: str, what: str) -> catalogue.Exercise:

@@ -24,7 +24,7 @@ from typing import Any
 
 from lab_check import served
 from lab_check.errors import UserError
-from lab_check.paths import cache, workspace_around
+from lab_check.paths import COURSE, HOME, cache, workspace_around
 
 HOST = served.HOST
 BOOK = cache() / "html"
@@ -160,7 +160,14 @@ def serve(
 ) -> int:
     """Serve the book until Ctrl-C, with JupyterLab on a workspace beside it; return the exit code."""
     if not (folder / "index.html").is_file():
-        print("The book is not built yet: run `make book` first.", file=sys.stderr)
+        if COURSE == HOME:
+            print("The book is not built yet: run `make book` first.", file=sys.stderr)
+        else:
+            print(
+                "An installed course has no book in it: read it where your course publishes it, or run "
+                "`make serve` in a checkout.",
+                file=sys.stderr,
+            )
         return 2
     root = None if workspace is None else workspace_at(workspace)
     for name in ("SIGTERM", "SIGHUP"):

@@ -51,22 +51,19 @@ class Named(NamedTuple):
         return ("user", self.user) if self.user else ("name", self.student)
 
 
-def read_submissions(
-    folder: Path, attempts: int | None = None, grades: Path | None = None
-) -> list[HandedIn | Refused]:
+def read_submissions(folder: Path, attempts: int | None = None) -> list[HandedIn | Refused]:
     """Read everything in a folder, or in an archive of a whole class as Canvas and Moodle give it out.
 
-    Of the attempts that a student has, the newest counts. Grades that lie in the same folder are no
-    submission.
+    Of the attempts that a student has, the newest counts.
     """
     with Reader() as reader:
         if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
             with _unpacked(folder, reader) as (inside, left_out):
-                return [*_read_class(inside, attempts, grades, reader), *left_out]
+                return [*_read_class(inside, attempts, reader), *left_out]
         if not folder.is_dir():
             raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
         try:
-            return _read_class(folder, attempts, grades, reader)
+            return _read_class(folder, attempts, reader)
         except OSError as error:
             raise UserError(f"{folder} cannot be read: {error.strerror}") from None
 
@@ -173,19 +170,12 @@ def _is_class(folder: Path) -> bool:
     return len(whole) > 1 and not (folder / "lab_transformer").exists()
 
 
-def _read_class(
-    folder: Path, attempts: int | None, grades: Path | None, reader: Reader
-) -> list[HandedIn | Refused]:
+def _read_class(folder: Path, attempts: int | None, reader: Reader) -> list[HandedIn | Refused]:
     found: dict[str, list[tuple[int, float, HandedIn]]] = {}
     refusals: list[Refused] = []
-    own = grades.stat() if grades is not None and grades.exists() else None
     class_ = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        entries = {
-            name: name_of(name, is_file=_is_file(name, class_))
-            for name in _somebodys(folder)
-            if not (own and _is_same(name, class_, own))
-        }
+        entries = {name: name_of(name, is_file=_is_file(name, class_)) for name in _somebodys(folder)}
         latest = {one.person: one.student for one in entries.values()}
         for name, read_name in entries.items():
             named, trouble = read_name._replace(student=latest[read_name.person]), ""
@@ -217,12 +207,6 @@ def _is_file(name: str, folder: int) -> bool:
     with contextlib.suppress(OSError):
         return not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     return True
-
-
-def _is_same(name: str, folder: int, other: os.stat_result) -> bool:
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), other)
-    return False
 
 
 def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[float, HandedIn]:

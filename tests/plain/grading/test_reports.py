@@ -247,6 +247,11 @@ def test_a_notebook_stands_beside_the_exercises(begun: Gradebook) -> None:
     assert [title.split()[0] for title in titles] == ["1.1", "3.2", "3.notebook"]
 
 
+def test_the_notebook_of_a_week_has_a_plain_address() -> None:
+    found = reports.link("3.notebook", "https://example.org/course/book/")
+    assert found == "https://example.org/course/notebooks/03_scaling.html"
+
+
 def test_three_reasons_are_shown_and_the_others_are_folded(tmp_path: Path) -> None:
     names = [f"property {letter}" for letter in "abcdef"]
     said = ["slow", "slow", "loud", "blue", "odd", "even"]
