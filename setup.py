@@ -6,11 +6,12 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-CARRIED = ("requirements.txt", "tests/exercises", "notebooks")
+CHAPTERS = sorted(path.as_posix() for path in Path("book").glob("[0-9]*.md"))
+CARRIED = ("requirements.txt", "tests/exercises", "notebooks", *CHAPTERS)
 
 
 class BuildWithCourse(build_py):
-    """Builds the packages, and carries tests and notebooks in one of them."""
+    """Builds the packages, and carries tests, notebooks and chapters in one of them."""
 
     def run(self) -> None:
         """Build anew: what an earlier build left must not come along."""

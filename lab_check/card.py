@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lab_check.calling.failures import Numbers, Picture
-from lab_check.exercises import Exercise, book_address, read_more
+from lab_check.exercises import Exercise, section
 
 if TYPE_CHECKING:
     from lab_check.running.results import Property, Result
 
 MARKS = {"right": "✓", "wrong": "✗", "not_started": "·", "waiting": "…"}
+FEW = 3  # failures that are shown unasked
 Notes = Sequence[tuple[str, str]]  # headings, and what is said under them
 COLOURS = {"right": "green", "wrong": "red", "not_started": "dim", "waiting": "yellow"}
 
@@ -34,32 +35,41 @@ def headline(result: Result) -> str:
     return "not started"
 
 
-def advice(result: Result) -> Iterator[tuple[str, str]]:
-    """Give what to say beyond the properties, as pairs of a heading and a text."""
-    if result.diagnosis is not None:
-        exact = result.diagnosis.exact and result.diagnosis.name != ""
-        yield "What happened" if exact else "Most likely", result.diagnosis.message
-        if result.properties:
-            yield "Read more", read_more(result.exercise, book_address())
+def mistake(result: Result) -> Iterator[tuple[str, str]]:
+    """Say first what the mistake is, as pairs of a heading and a text."""
+    if (diagnosis := result.diagnosis) is not None:
+        guessed = diagnosis.kind == "turn" and not diagnosis.exact
+        # What the code raised is no guess; what led to it may be.
+        raised = next((p.message for p in result.broken if p.symptom == "exception"), "")
+        if raised and guessed and diagnosis.message.startswith(f"{raised}\n"):
+            yield "What happened", raised
+            yield "Most likely", diagnosis.message.removeprefix(f"{raised}\n")
+        else:
+            yield "Most likely" if guessed else "What happened", diagnosis.message
     if result.status == "waiting":
         yield "First", f"finish exercise {result.waits_for}: this one is built on it"
-    printed = next((property.printed for property in result.properties if property.printed.strip()), "")
-    if printed and result.status != "right":
-        yield "Your code printed", printed.strip()
 
 
-def folded(result: Result) -> Iterator[tuple[Property, str, list[Property]]]:
-    """List the properties: each with what to say of it, and with others that fail for the same reason.
+def printed(result: Result) -> Iterator[tuple[str, str]]:
+    """Show what the code printed while a property was tried, unless all is right."""
+    words = next((property.printed for property in result.properties if property.printed.strip()), "")
+    if words and result.status != "right":
+        yield "Your code printed", words.strip()
+
+
+def failing(result: Result) -> list[tuple[Property, str, list[Property]]]:
+    """List what fails: each with what to say of it, and with others that fail for the same reason.
 
     What the diagnosis says already is not said again.
     """
     said = result.diagnosis.message if result.diagnosis is not None else ""
-    groups: dict[object, list[Property]] = {}
-    for property in result.properties:
-        reason = property.sentence if property.ok else _reason(property)
-        groups.setdefault((property.ok, reason), []).append(property)
-    for first, *others in groups.values():
-        yield first, "" if first.message in said else first.said, others
+    groups: dict[str, list[Property]] = {}
+    for property in result.broken:
+        groups.setdefault(_reason(property), []).append(property)
+    return [
+        (first, "" if first.message in said else first.said, others)
+        for first, *others in groups.values()
+    ]
 
 
 def _reason(property: Property) -> str:
@@ -70,30 +80,50 @@ def _reason(property: Property) -> str:
     return property.said
 
 
-def _more(others: list[Property]) -> str:
-    return f"and {len(others)} more for the same reason: " + "; ".join(p.sentence for p in others)
+def _alike(others: list[Property]) -> str:
+    return f"and {len(others)} more for the same reason"
 
 
-def lines(result: Result) -> Iterator[list[tuple[str, str]]]:
-    """Show a result in lines of words, each with the style that a terminal may give it."""
+def lines(result: Result, reading: str = "", whole: bool = False) -> Iterator[list[tuple[str, str]]]:
+    """Show a result in lines of words, each with the style that a terminal may give it.
+
+    `reading` says where the block is explained. Of what fails, `whole` names all, not the first few.
+    """
     exercise = result.exercise
     title = (f"{exercise.id} {exercise.title}", "bold")
     yield [(f"{MARKS[result.status]} ", COLOURS[result.status]), title, (f": {headline(result)}", "")]
+    yield from _said(mistake(result))
     if result.status == "wrong":
-        for property, said, others in folded(result):
-            if property.ok:
-                yield [(f"    ✓ {property.sentence}", "dim")]
-            else:
-                yield [("    ✗ ", "red"), (property.sentence, "")]
-                yield from ([(f"        {line}", "")] for line in said.splitlines())
-            if others:
-                yield [(f"        {_more(others)}", "dim")]
-    for heading, words in advice(result):
+        yield from _properties(result, whole)
+    yield from _said(printed(result))
+    if result.status == "wrong" and result.properties:
+        if reading:
+            yield [("  Read more: ", "bold"), (reading, "")]
+        yield [("  Next: ", "bold"), (f"lab hint {exercise.id}", "")]
+
+
+def _said(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    for heading, words in pairs:
         first, *rest = words.splitlines() or [""]
         yield [(f"  {heading}: ", "bold"), (first, "")]
         yield from ([(f"    {line}", "")] for line in rest)
-    if result.status == "wrong" and result.properties:
-        yield [("  Next: ", "bold"), (f"lab hint {exercise.id}", "")]
+
+
+def _properties(result: Result, whole: bool) -> Iterator[list[tuple[str, str]]]:
+    """Show what fails, then what holds."""
+    groups = failing(result)
+    shown = groups if whole else groups[:FEW]
+    for property, said, others in shown:
+        yield [("    ✗ ", "red"), (property.sentence, "")]
+        yield from ([(f"        {line}", "")] for line in said.splitlines())
+        if others:
+            named = ": " + "; ".join(p.sentence for p in others) if whole else ""
+            yield [(f"        {_alike(others)}{named}", "dim")]
+    if not whole and len(shown) < len(result.broken):
+        left = sum(1 + len(others) for *_, others in groups[FEW:])
+        more = f"and {left} more" if left else f"all {len(result.broken)} by name"
+        yield [(f"    {more}: lab check {result.exercise.id} --all", "dim")]
+    yield from ([(f"    ✓ {p.sentence}", "dim")] for p in result.properties if p.ok)
 
 
 def not_imported(results: list[Result]) -> Iterator[list[tuple[str, str]]]:
@@ -112,9 +142,9 @@ def not_imported(results: list[Result]) -> Iterator[list[tuple[str, str]]]:
         yield [("  Next: ", "bold"), (f"mend it there; {undo}", "")]
 
 
-def text(result: Result, notes: Notes = ()) -> str:
+def text(result: Result, notes: Notes = (), reading: str = "", whole: bool = False) -> str:
     """Show a result in plain words, with notes."""
-    said = ["".join(words for words, _ in line) for line in lines(result)]
+    said = ["".join(words for words, _ in line) for line in lines(result, reading, whole)]
     return "\n".join([*said, *(f"  {heading}: {words}" for heading, words in notes)])
 
 
@@ -134,7 +164,9 @@ _STYLE = """
  overflow-wrap: anywhere; background: none; color: inherit; font-size: 13px; }
 .lab-card li pre { font-family: inherit; opacity: .85; }
 .lab-card .said { background: var(--soft); border-radius: .4em; padding: .5em .7em; margin: .5em 0; }
-.lab-card summary { cursor: pointer; } .lab-card details p { margin: .3em 0 .3em 1.2em; }
+.lab-card p { margin: .5em 0 .1em; }
+.lab-card summary { cursor: pointer; } .lab-card li details { text-indent: 0; opacity: .85; }
+.lab-card details p { margin: .3em 0 .3em 1.2em; }
 @media (prefers-color-scheme: dark) { .lab-card { --good: #3fb950; --bad: #ff7b72; } }
 [data-jp-theme-light="false"] .lab-card, [data-theme="dark"] .lab-card
  { --good: #3fb950; --bad: #ff7b72; }
@@ -144,7 +176,7 @@ _STYLE = """
 _TONES = {"right": "var(--good)", "wrong": "var(--bad)", "waiting": "#b8860b", "not_started": "#888"}
 
 
-def card(result: Result, notes: Notes = (), hints: str = "") -> str:
+def card(result: Result, notes: Notes = (), hints: str = "", reading: str = "") -> str:
     """Show a result as HTML that reads well in light and dark, with notes and a panel of hints."""
     exercise = result.exercise
     parts = [
@@ -152,24 +184,58 @@ def card(result: Result, notes: Notes = (), hints: str = "") -> str:
         f'<div class="lab-card" style="--tone: {_TONES[result.status]}" role="status">',
         f"<b>{MARKS[result.status]} {_escape(f'{exercise.id} {exercise.title}')}</b>: "
         f"{_escape(headline(result))}",
+        *(_box(heading, _broken(words)) for heading, words in (*notes, *mistake(result))),
     ]
-    for heading, words in (*notes, *advice(result)):
-        body = f"<pre>{_escape(words)}</pre>" if heading.endswith("printed") else _paragraphs(words)
-        parts.append(f'<div class="said"><b>{_escape(heading)}:</b> {body}</div>')
-    picture = next((p.picture for p in result.properties if p.picture is not None), None)
-    if picture is not None and result.status == "wrong":
-        parts.append(draw(picture))
-    parts.append(hints)
     if result.status == "wrong":
-        parts.append("<ul>")
-        for property, said, others in folded(result):
-            message = f"<pre>{_escape(said)}</pre>" if said else ""
-            message += f"<pre>{_escape(_more(others))}</pre>" if others else ""
-            kind = "good" if property.ok else "bad"
-            parts.append(f'<li class="{kind}">{_escape(property.sentence)}{message}</li>')
-        parts.append("</ul>")
+        picture = next((p.picture for p in result.properties if p.picture is not None), None)
+        parts += [draw(picture)] if picture is not None else []
+        parts.append(_lists(result))
+    parts += [_box(heading, f"<pre>{_escape(words)}</pre>") for heading, words in printed(result)]
+    parts.append(hints)
+    if result.status == "wrong" and result.properties and reading:
+        parts.append(f"<p><b>Read more:</b> {_link(exercise, reading)}</p>")
     parts.append("</div>")
     return "".join(parts)
+
+
+def _box(heading: str, body: str) -> str:
+    return f'<div class="said"><b>{_escape(heading)}:</b> {body}</div>'
+
+
+def _broken(words: str) -> str:
+    return "<br>".join(map(_escape, words.splitlines()))
+
+
+def _link(exercise: Exercise, reading: str) -> str:
+    if not reading.startswith(("http://", "https://")):
+        return _escape(reading)
+    title = _escape(f"{section(exercise)} (week {exercise.week} of the book)")
+    return f'<a href="{_escape(reading)}" target="_blank">{title}</a>'
+
+
+def _lists(result: Result) -> str:
+    """List what fails, the first few unfolded, then what holds."""
+    items = []
+    for property, said, others in failing(result):
+        message = f"<pre>{_escape(said)}</pre>" if said else ""
+        if others:
+            alike = "".join(f'<li class="bad">{_escape(p.sentence)}</li>' for p in others)
+            message += _folded(_alike(others), alike)
+        items.append(f'<li class="bad">{_escape(property.sentence)}{message}</li>')
+    few, more = items[:FEW], items[FEW:]
+    left = sum(1 + len(others) for *_, others in failing(result)[FEW:])
+    holds = [f'<li class="good">{_escape(p.sentence)}</li>' for p in result.properties if p.ok]
+    return "".join(
+        [
+            f"<ul>{''.join(few)}</ul>" if few else "",
+            _folded(f"and {left} more", "".join(more)) if more else "",
+            f"<ul>{''.join(holds)}</ul>" if holds else "",
+        ]
+    )
+
+
+def _folded(summary: str, items: str) -> str:
+    return f"<details><summary>{summary}</summary><ul>{items}</ul></details>"
 
 
 # No kernel is needed: which hints were opened is kept by the browser, and what fails there is no harm.
@@ -199,16 +265,6 @@ def hint_panel(exercise: Exercise, seen: int, workspace: str) -> str:
 
 def _escape(words: str) -> str:
     return html.escape(words)
-
-
-def _paragraphs(words: str) -> str:
-    lines = []
-    for line in words.splitlines():
-        if line.startswith(("http://", "https://")):
-            lines.append(f'<a href="{_escape(line)}" target="_blank">{_escape(line)}</a>')
-        else:
-            lines.append(_escape(line))
-    return "<br>".join(lines)
 
 
 _LEFT, _TOP = 26, 38  # of a grid, for the numbers of the marked row and column

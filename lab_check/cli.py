@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from lab_check import exercises as catalogue
+from lab_check.bars import bar
 from lab_check.errors import UserError
 from lab_check.paths import checker_in, foreign_workspace, workspace_around
 from lab_check.workspace import Workspace, course_checkout, current
@@ -96,12 +96,14 @@ def _parser(course: CourseSide | None) -> argparse.ArgumentParser:
     def command(
         name: str, run: Callable[[argparse.Namespace], int], help: str
     ) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+        end = "" if help.endswith("?") else "."
+        added = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + end)
         added.set_defaults(run=run, side=course)
         return added
 
     check = command("check", _check, "check exercises and name the mistakes")
     _add_choice(check, "what to check: 3 (a week), 3.2 (an exercise); everything started when left out")
+    check.add_argument("--all", action="store_true", help="name all that fails, not the first three")
     check.add_argument("--watch", action="store_true", help="check again whenever a file is saved")
     check.add_argument("--json", action="store_true", help="print results for programs")
     check.add_argument("--device", default="cpu", help="cpu (default), cuda, mps, or auto")
@@ -130,9 +132,9 @@ def _add_choice(parser: argparse.ArgumentParser, help: str) -> None:
 def _check(args: argparse.Namespace) -> int:
     workspace = course_checkout() or current()
     chosen = catalogue.select(args.what)
-    if not args.json:
-        _say_where(workspace)
     if not args.watch:
+        if not args.json:
+            _say_where(workspace)
         return _check_once(workspace, chosen, args)
     if args.json:
         raise UserError("--watch and --json do not go together: --json is for one run")
@@ -161,7 +163,7 @@ def _check_in_new_process(args: argparse.Namespace) -> None:
 
     import torch  # noqa: F401  the fork inherits it, so that each run takes milliseconds
 
-    words = ["check", *args.what, "--device", args.device]
+    words = ["check", *args.what, "--device", args.device, *(["--all"] if args.all else [])]
     if hasattr(os, "fork"):
         pid = os.fork()
         if pid == 0:
@@ -188,15 +190,17 @@ def _check_once(
     def show(lines: Iterable[list[tuple[str, str]]]) -> None:
         if not args.json:
             for line in lines:
-                console.print(Text.assemble(*line))
+                print_hanging(console, Text.assemble(*line))
 
-    with _progress_bar(len(chosen), hidden=args.json) as advance:
+    with bar("checking", len(chosen), hidden=args.json or len(chosen) < 2) as advance:
         known = args.side.known if args.side else checking.recorded
         for result in checking.check_exercises(workspace, chosen, args.device, known):
             results.append(result)
             advance()
             if result.properties or result.diagnosis is None:
-                show(card.lines(result))
+                wrong = result.properties and result.status != "right"
+                where = catalogue.reading(result.exercise) if wrong else ""
+                show(card.lines(result, where, args.all))
     show(card.not_imported(results))
     if args.json:
         print(
@@ -208,23 +212,17 @@ def _check_once(
     return OK if results and right == len(results) else NOT_RIGHT
 
 
-class _progress_bar:
-    """A bar on standard error while it is a terminal; it leaves nothing behind."""
-
-    def __init__(self, total: int, hidden: bool) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("checking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
-            disable=hidden or total < 2 or not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Callable[[], None]:
-        self._bar.start()
-        return lambda: self._bar.advance(self._task)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+def print_hanging(console: Console, line: Text) -> None:
+    """Print a line; in a terminal, what does not fit goes on below where the words begin."""
+    if not console.is_terminal:
+        console.print(line)
+        return
+    start = len(line.plain) - len(line.plain.lstrip(" ✗✓"))
+    head, body = line.divide([start])
+    indent = Text(" " * start)
+    for number, part in enumerate(body.wrap(console, max(console.width - start, 20))):
+        part.rstrip()
+        console.print(Text.assemble(indent if number else head, part))
 
 
 def _one(word: str, what: str) -> catalogue.Exercise:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab_check import source
-from lab_check.paths import RELEASED, TESTS, in_workspace, package_folder
+from lab_check import served, source
+from lab_check.paths import BOOK, RELEASED, TESTS, in_workspace, package_folder
 
 
 @functools.cache
@@ -92,24 +92,41 @@ def _released() -> dict[str, Any]:
     return facts
 
 
-def book_address() -> str:
-    """Give the address of the book's pages, if a workspace was released with one."""
-    return str(_released()["book"]) if in_workspace() else ""
+def section(exercise: Exercise) -> str:
+    """Give the title of the book's section that explains a block."""
+    if in_workspace():
+        return str(_released()["sections"][exercise.id])
+    chapter = (BOOK / f"{exercise.week:02}_{topics()[exercise.week]}.md").read_text(encoding="utf-8")
+    label = rf"^\({exercise.name}\)=\n(?:\(.*\)=\n)*#+ (.+)$"
+    found = re.search(label, chapter, flags=re.M | re.I)
+    assert found, f"no section of the book is labelled {exercise.name}"
+    return found[1]
+
+
+def reading(exercise: Exercise) -> str:
+    """Say where to read about a block: in the book as published or as served here, or by title."""
+    published = str(_released()["book"]) if in_workspace() else ""
+    return read_more(exercise, published or served.address(f"book/{exercise.page}"))
 
 
 def read_more(exercise: Exercise, book: str) -> str:
-    """Say where a block is explained: on its page of a published book, else in the week's notebook.
+    """Say where a block is explained: on its page of the book, or in which section.
 
-    `book` is the address of the book's pages, or nothing where none is published.
+    `book` is the address of the book's pages, or nothing where there is none.
     """
     if book:
         return f"{book.removesuffix('/')}/{exercise.page}"
-    return f"{exercise.notebook}, section {exercise.id}"
+    title = f'"{section(exercise)}" in week {exercise.week} of the book'
+    return f"{title}, or section {exercise.id} of {exercise.notebook}"
 
 
 def to_json(exercises: list[Exercise], book: str) -> str:
-    """Write exercises and the book's address as a workspace carries them."""
-    facts = {"book": book, "exercises": [dataclasses.asdict(entry) for entry in exercises]}
+    """Write exercises and where the book explains them, as a workspace carries them."""
+    facts = {
+        "book": book,
+        "sections": {entry.id: section(entry) for entry in exercises},
+        "exercises": [dataclasses.asdict(entry) for entry in exercises],
+    }
     return json.dumps(facts, indent=1, ensure_ascii=False)
 
 

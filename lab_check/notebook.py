@@ -22,7 +22,7 @@ from IPython.display import display
 
 from lab_check import card, cells, checking, importing, undoing
 from lab_check.errors import UserError
-from lab_check.exercises import Exercise, UnknownExerciseError, catalogue, select
+from lab_check.exercises import Exercise, UnknownExerciseError, catalogue, reading, select
 from lab_check.paths import HOME, in_workspace, workspace_around
 from lab_check.running.results import Result
 from lab_check.source import is_untouched
@@ -157,8 +157,9 @@ class LabMagics(Magics):
         if result.status != "right" and (result.properties or result.diagnosis is None):
             seen = len(self._workspace.hints_seen(exercise))
             hints = card.hint_panel(exercise, seen, root)
-        html = card.card(result, notes, hints)
-        display({"text/html": html, "text/plain": card.text(result, notes)}, raw=True)
+        where = reading(exercise) if result.properties and result.status != "right" else ""
+        html = card.card(result, notes, hints, where)
+        display({"text/html": html, "text/plain": card.text(result, notes, where)}, raw=True)
 
     @line_magic
     def hint(self, line: str) -> None:

@@ -16,6 +16,7 @@ _CARRIED = HOME / "lab_grader" / "carried"
 COURSE = _CARRIED if _CARRIED.is_dir() else HOME
 TESTS = COURSE / "tests" / "exercises"
 NOTEBOOKS = COURSE / "notebooks"
+BOOK = COURSE / "book"
 REQUIREMENTS = COURSE / "requirements.txt"
 # Workspaces of the first edition have the check under another name.
 _CHECKERS = (CHECK.name, "lab_grader")
@@ -54,4 +55,9 @@ def cache() -> Path:
     """Give the folder for what can be made again; where the packages are installed is not ours."""
     if COURSE == HOME:
         return HOME / "_build"
+    return user_cache()
+
+
+def user_cache() -> Path:
+    """Give the folder of this user for what can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lab-transformer"

@@ -23,8 +23,11 @@ def add_commands(command: Command) -> None:
     release.add_argument("--weeks", default="", metavar="1-3", help="the weeks to release (all)")
     release.add_argument("--zip", action="store_true", help="write OUT.zip instead of a folder")
     release.add_argument(
-        "--book", default="", metavar="URL",
-        help="where the book's pages are published; links lead there, or else to the notebooks",
+        "--course", type=Path, metavar="FILE", help="course.toml: of it, where the book is published"
+    )
+    release.add_argument(
+        "--book", metavar="URL",
+        help="where the book's pages are published; without it, checks name the section by its title",
     )  # fmt: skip
     record = command(
         "record",
@@ -56,8 +59,9 @@ def add_commands(command: Command) -> None:
     notebooks.add_argument("--check", action="store_true", help="only say what is out of step")
     grade = command("grade", _grade, "grade a class of submissions")
     grade.epilog = (
-        "Exit code 0: all is graded; 2: misused; 3: all else is graded, but the grader itself failed "
-        "somewhere, see errors.log in GRADES."
+        "Exit code 0: all is graded; 1: grades of other exercises are still to be made, as after `lab "
+        "regrade`; 2: misused; 3: all else is graded, but the grader itself failed somewhere, see "
+        "errors.log in GRADES."
     )
     grade.add_argument(
         "submissions", type=Path, metavar="SUBMISSIONS", help="the folder or archive they lie in"
@@ -121,24 +125,32 @@ def add_commands(command: Command) -> None:
 
 
 def _release(args: argparse.Namespace) -> int:
+    from lab_grader.grading.gradebook.policy import book_address, read_course
     from lab_grader.release import release
 
-    return release(args.out, args.weeks, args.zip, args.book)
+    book = book_address(args.book, "--book") or read_course(args.course).book
+    return release(args.out, args.weeks, args.zip, book)
 
 
 def _record(args: argparse.Namespace) -> int:
+    from lab_check.bars import bar
     from lab_check.exercises import select
-    from lab_check.paths import COURSE, HOME
     from lab_grader import record
-    from lab_grader.release import progress
+
+    _in_checkout("record")
+    old = record.outdated(select(args.what))
+    with bar("recording", len(old)) as done:
+        record.store(old, done)
+    print(f"{len(old)} exercise{'s' * (len(old) != 1)} recorded, all others are up to date.")
+    return 0
+
+
+def _in_checkout(command: str) -> None:
+    """Refuse to write to a course that was installed from a wheel."""
+    from lab_check.paths import COURSE, HOME
 
     if COURSE != HOME:
-        raise UserError("an installed course is not written to: record in a checkout")
-    old = record.outdated(select(args.what))
-    with progress("recording", len(old)) as done:
-        record.store(old, done)
-    print(f"{len(old)} exercises recorded, all others are up to date.")
-    return 0
+        raise UserError(f"an installed course is not written to: run `lab {command}` in a checkout")
 
 
 def _prove(args: argparse.Namespace) -> int:
@@ -161,8 +173,13 @@ def _mutants(args: argparse.Namespace) -> int:
 
 
 def _notebooks(args: argparse.Namespace) -> int:
-    from lab_grader import notebooks
-
+    _in_checkout("notebooks")
+    try:
+        from lab_grader import notebooks
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{error.name} is not installed, and notebooks need it: `make setup` brings it"
+        ) from None
     found = 0
     for path in notebooks.texts(args.weeks):
         if not args.check:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
 from lab_check import source
+from lab_check.bars import bar
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, catalogue, to_json
 from lab_check.paths import CHECK, NOTEBOOKS, RECORDINGS, RELEASED, REQUIREMENTS, TESTS, package_folder
@@ -30,8 +26,6 @@ LEARNER_HEADING = "# == what a learner needs ==\n"
 
 def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") -> int:
     """Write a workspace, or its zip, where nothing of anybody's is in the way."""
-    if book and not book.startswith(("http://", "https://")):
-        raise UserError(f"--book is an address that starts with https://, not {book!r}")
     exercises = choose(weeks)
     if zipped and out.suffix != ".zip":
         out = out.with_name(out.name + ".zip")
@@ -48,18 +42,6 @@ def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") ->
             shutil.copytree(folder, out)
     print(f"Released {len(exercises)} exercises to {out}. Its README.md says how to begin.")
     return 0
-
-
-@contextlib.contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar while it is a terminal; gives what moves it on by one."""
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), console=console, transient=True,
-        disable=not console.is_terminal,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
 
 
 def choose(weeks: str) -> list[Exercise]:
@@ -120,7 +102,7 @@ def write(folder: Path, exercises: list[Exercise], book: str) -> None:
             shutil.copyfile(path, tests / path.name)
     recordings = check / RECORDINGS.name
     recordings.mkdir()
-    with progress("recording", len(exercises)) as done:
+    with bar("recording", len(exercises)) as done:
         recordings_of = record_all(exercises, done)
     for id, paths in recordings_of.items():
         for path, kind in zip(paths, KINDS, strict=True):

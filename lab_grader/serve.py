@@ -22,10 +22,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lab_check import served
 from lab_check.errors import UserError
-from lab_check.paths import cache, workspace_around
+from lab_check.paths import COURSE, HOME, cache, workspace_around
 
-HOST = "127.0.0.1"
+HOST = served.HOST
 BOOK = cache() / "html"
 PORTS_TRIED = 20
 
@@ -159,7 +160,14 @@ def serve(
 ) -> int:
     """Serve the book until Ctrl-C, with JupyterLab on a workspace beside it; return the exit code."""
     if not (folder / "index.html").is_file():
-        print("The book is not built yet: run `make book` first.", file=sys.stderr)
+        if COURSE == HOME:
+            print("The book is not built yet: run `make book` first.", file=sys.stderr)
+        else:
+            print(
+                "An installed course has no book in it: read it where your course publishes it, or run "
+                "`make serve` in a checkout.",
+                file=sys.stderr,
+            )
         return 2
     root = None if workspace is None else workspace_at(workspace)
     for name in ("SIGTERM", "SIGHUP"):
@@ -171,7 +179,7 @@ def serve(
         except (OSError, OverflowError) as error:
             print(f"Cannot serve the book ({error}): choose another --port.", file=sys.stderr)
             return 2
-        with server:
+        with server, served.noted(server.server_port):
             address = f"http://{HOST}:{server.server_port}/"
             print(f"The book is at {address} (Ctrl-C stops).", flush=True)
             if notebooks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from lab_check import source
 from lab_check.errors import UserError
 from lab_check.exercises import Exercise, catalogue, select
-from lab_check.paths import package_folder
+from lab_check.paths import COURSE, HOME, package_folder
 from lab_grader.bank import changes, entries
 from lab_grader.bank.engine import Space, space
 
@@ -38,12 +39,15 @@ def turn(what: str, path: Path, isolation: str | None = None) -> int:
     if said is not None and said.kind == "turn" and said.exact:
         print(f"{exercise.id}: known as {said.name}\n{said.message}")
         return 0
-    name = _append(here, _block(exercise, text))
     if said is not None and said.kind == "turn":
         print(f"{exercise.id}: not known; nearest to it is {said.name}, which explains a part")
+    if COURSE != HOME:
+        raise UserError(f"{exercise.id}: not known; its entry is written in a checkout, not here")
+    name, new = _append(here, _block(exercise, text))
+    done, book = "written into" if new else "already in", here.folder / "turns.md"
     print(
-        f"{exercise.id}: written into {here.folder / 'turns.md'} as {name}: give it its name and its "
-        f"message, then run `lab prove {exercise.id}`"
+        f"{exercise.id}: {done} {book} as {name}: give it its name and its message, then run "
+        f"`lab prove {exercise.id}`"
     )
     return 0
 
@@ -145,22 +149,27 @@ def _defined(body: list[ast.stmt]) -> set[str]:
     return names
 
 
-def _append(here: Space, block: list[str]) -> str:
-    """Put a new entry at the end of the book: the shorter of the change and the whole block."""
+def _append(here: Space, block: list[str]) -> tuple[str, bool]:
+    """Put a new entry at the end of the book: the shorter of the change and the whole block.
+
+    Gives its name, and whether it is new: a draft that is there already is not written again.
+    """
     path = here.folder / "turns.md"
-    book = path.read_text(encoding="utf-8")
-    name = entries.DRAFT
-    number = 1
-    while f"## {name}\n" in book:
-        number += 1
-        name = f"{entries.DRAFT}-{number}"
     old = source.find_block("\n".join(here.usual) + "\n", catalogue()[here.exercise].name)
     assert old is not None
     other = [*here.usual[: old.lineno - 1], *block, *here.usual[old.end_lineno :]]
     change = changes.diff(here.usual, other)
     kind, lines = ("diff", change) if len(change) < len(block) + 2 else ("python", block)
+    known = entries.read(path, here.exercise).entries
+    for one in known:
+        if one.draft and (one.kind, list(one.lines)) == (kind, lines):
+            return one.name, False
+    names = {one.name for one in known}
+    numbered = (f"{entries.DRAFT}-{number}" for number in itertools.count(2))
+    name = next(name for name in itertools.chain([entries.DRAFT], numbered) if name not in names)
+    book = path.read_text(encoding="utf-8")
     written = "\n".join(["", f"## {name}", "", entries.TELL, "", f"```{kind}", *lines, "```", ""])
     fresh = path.with_name(f"{path.name}.new")
     fresh.write_text(book + written, encoding="utf-8")
     fresh.replace(path)
-    return name
+    return name, True

@@ -11,20 +11,18 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+from lab_check.bars import bar
 from lab_check.errors import UserError
-from lab_check.exercises import Exercise, UnknownExerciseError, select
+from lab_check.exercises import Exercise, UnknownExerciseError, catalogue, select
 from lab_check.paths import package_folder
 from lab_grader.grading import engines
-from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook
+from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook, said_of
 from lab_grader.grading.gradebook.policy import Course, book_address, read_course, read_roster
 from lab_grader.grading.intake import collect
 from lab_grader.grading.model import (
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 
 
 _GUESSED = 2**64  # seeds below it can be tried one after the other
+UNFINISHED = 1  # the exit code where grades are still to be made
 TROUBLE = 3  # the exit code of a run in which the grader itself failed somewhere
 # A notebook may take so many times as long as with the course's own package.
 _TIMES_AS_LONG = 5
@@ -78,9 +77,10 @@ def grade(
         raise UserError("--engine dask needs --scheduler ADDRESS, such as tcp://127.0.0.1:8786")
     if scheduler is not None and engine != "dask":
         raise UserError("--scheduler needs --engine dask: without it, this machine does the work")
-    if out.exists() and submissions.exists() and out.samefile(submissions):
+    if out.resolve().is_relative_to(submissions.resolve()):
         raise UserError(
-            f"{out} is where the submissions lie: name another folder for grades with --out"
+            f"{out} is where the submissions lie, and would be read as one: name a folder outside of "
+            f"{submissions} with --out"
         )
     course = read_course(course_file)
     address = book_address(book_at, "--book") or course.book
@@ -95,7 +95,7 @@ def grade(
     with contextlib.ExitStack() as stack:
         if engine == "local" and not (out / FILE).exists():  # in a new folder all is still to grade
             stack.enter_context(engines.prepared(level))
-        received = collect.read_submissions(submissions, course.attempts, out)
+        received = collect.read_submissions(submissions, course.attempts)
         refusals = [one for one in received if isinstance(one, Refused)]
         handed_in = collect.everybody(received, students)
         if not handed_in:
@@ -109,7 +109,7 @@ def grade(
                 if one.trouble:
                     book.trouble(one.student, f"reading {one.source}", one.trouble)
             book.remember("book", address)
-            limits = {exercise.id: course.limits_of(exercise.id, timeout) for exercise in exercises}
+            limits = {id: course.limits_of(id, timeout) for id in catalogue()}
             assignment = Assignment(tuple(exercises), course, Conditions(level, chosen_seed, limits))
             work = Work(book, assignment, scheduler if engine == "dask" else None, jobs)
             work.check(graded_notebooks)
@@ -120,7 +120,7 @@ def grade(
             from lab_grader.grading.gradebook import reports
 
             reports.write(out, book)
-            _say(handed_in, refusals, len(tasks), out)
+            _say(handed_in, refusals, [task.submission for task in tasks], out)
             return _end(book)
         except KeyboardInterrupt:
             print("Stopped. What is graded is kept, and the same command goes on.", file=sys.stderr)
@@ -153,6 +153,11 @@ def _notebooks(
             "a notebook is graded with all exercises of its week: choose the week with --week, or "
             "grade with --no-notebooks"
         )
+    for week in weeks:
+        if week not in whole:
+            print(
+                f"the notebook of week {week} is left out: it is graded with all exercises of its week"
+            )
     from lab_grader.grading.notebooks.stored import path_of, prepare
 
     worth, limits = course.notebook_points, course.notebook_limits
@@ -161,22 +166,40 @@ def _notebooks(
 
 @dataclass(frozen=True)
 class Assignment:
-    """What is graded how; equal assignments have equal keys, in every run."""
+    """What is graded how; what is graded alike has equal keys, in every run."""
 
     exercises: tuple[Exercise, ...]
     course: Course
     conditions: Conditions
 
-    @functools.cached_property
-    def key(self) -> str:
-        """Sum up all that a grade depends on beside the submission."""
-        # Where the links of reports lead changes no grade.
-        rules = dataclasses.replace(self.course, book="")
-        return stable_key(rules, self.conditions, digest(list(self.exercises)))
+    def key(self, exercise: Exercise, submission: HandedIn) -> str:
+        """Sum up all that the grade of an exercise depends on beside the files, its lateness included.
 
-    def notebook_key(self, notebook: Notebook) -> str:
-        """Sum up all that the grade of a notebook depends on."""
-        return stable_key(self.key, notebook)
+        What else is graded in the same run is no part of it.
+        """
+        terms = self.course.terms(exercise.id, exercise.week, submission.submitted_at)
+        return stable_key(terms, self._conditions, _sources(exercise))
+
+    def notebook_key(self, notebook: Notebook, submission: HandedIn) -> str:
+        """Sum up all that the grade of a notebook depends on: the exercises of its week, too."""
+        own = [self.key(exercise, submission) for exercise in select([str(notebook.week)])]
+        return stable_key(own, notebook)
+
+    @functools.cached_property
+    def _conditions(self) -> str:
+        return stable_key(self.conditions)
+
+
+@functools.cache
+def _sources(exercise: Exercise) -> str:
+    """Sum up the sources that decide about an exercise: its own, and of those that it is built on."""
+    found, asked = {exercise.id: exercise}, [exercise]
+    while asked:
+        for id in asked.pop().needs:
+            if id not in found:
+                found[id] = catalogue()[id]
+                asked.append(found[id])
+    return digest(list(found.values()))
 
 
 class Work:
@@ -245,17 +268,20 @@ class Work:
             notebooks = [
                 n
                 for n in self._notebooks
-                if not self._book.is_graded(one, notebook_id(n.week), self._assignment.notebook_key(n))
+                if not self._book.is_graded(
+                    one, notebook_id(n.week), self._assignment.notebook_key(n, one)
+                )
             ]
             weeks = {notebook.week for notebook in notebooks}
             exercises = [
                 e
                 for e in self._assignment.exercises
                 # What a notebook earns depends on the exercises of its week.
-                if e.week in weeks or not self._book.is_graded(one, e.id, self._assignment.key)
+                if e.week in weeks or not self._book.is_graded(one, e.id, self._assignment.key(e, one))
             ]
             if exercises:
                 tasks.append(self._task(one, exercises, notebooks))
+                self._book.expect(one, [*(e.id for e in exercises), *map(notebook_id, weeks)])
         return tasks
 
     def refuse(self, unreadable: list[HandedIn]) -> None:
@@ -263,22 +289,19 @@ class Work:
         from lab_grader.grading.notebooks import stored
 
         for one in unreadable:
-            self._book.enter(
-                one,
-                [
-                    *(
-                        (refused(one, e, one.unreadable, self._level), self._assignment.key)
-                        for e in self._assignment.exercises
-                    ),
-                    *(
-                        (
-                            stored.refused(one, n, one.unreadable, self._level),
-                            self._assignment.notebook_key(n),
-                        )
-                        for n in self._notebooks
-                    ),
-                ],
+            exercises = (
+                refused(one, e, one.unreadable, self._level) for e in self._assignment.exercises
             )
+            notebooks = (stored.refused(one, n, one.unreadable, self._level) for n in self._notebooks)
+            self._enter(one, [*exercises, *notebooks], self._notebooks)
+
+    def _enter(self, one: HandedIn, grades: list[Grade], notebooks: Sequence[Notebook]) -> None:
+        """Enter grades in the course's points."""
+        assignment = self._assignment
+        keys = {notebook_id(n.week): assignment.notebook_key(n, one) for n in notebooks}
+        keys |= {e.id: assignment.key(e, one) for e in assignment.exercises}
+        settled = [assignment.course.settle(grade, one.submitted_at) for grade in grades]
+        self._book.enter(one, [(grade, keys[grade.exercise]) for grade in settled])
 
     def _results(self, tasks: list[engines.Task]) -> Iterator[tuple[engines.Task, list[Grade]]]:
         if not tasks:
@@ -292,19 +315,15 @@ class Work:
         if not tasks:
             return
         if self._scheduler is None:
-            print(f"grading {len(tasks)} submissions; the first takes longest", flush=True)
+            print(f"grading {counted(len(tasks), 'submission')}; the first takes longest", flush=True)
         with _progress(len(tasks)) as done:
             for task, grades in self._results(tasks):
                 one = task.submission
-                keys = {notebook_id(n.week): self._assignment.notebook_key(n) for n in task.notebooks}
                 for grade in grades:
                     if TRACEBACK in grade.extra:
                         where = grade.extra.pop(TRACEBACK)
                         self._book.trouble(one.student, grade.exercise, where)
-                settled = [self._assignment.course.settle(grade, one.submitted_at) for grade in grades]
-                self._book.enter(
-                    one, [(g, keys.get(g.exercise, self._assignment.key)) for g in settled]
-                )
+                self._enter(one, grades, task.notebooks)
                 done(any(g.status not in ("right", "wrong", "not_started", "waiting") for g in grades))
 
 
@@ -318,16 +337,10 @@ def _settled(notebook: Notebook, labels: list[str], seconds: float) -> Notebook:
 
 
 @contextlib.contextmanager
-def _progress(total: int) -> Iterator[Any]:
+def _progress(total: int) -> Iterator[Callable[[bool], None]]:
     """Show done, remaining, rate and failures; lines now and then where there is no terminal."""
-    console = Console(stderr=True)
+    lines = not sys.stderr.isatty()
     start, count, troubled, shown = time.monotonic(), 0, 0, 0.0
-    bar = Progress(
-        TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[rate]}"), console=console, transient=True,
-        disable=not console.is_terminal,
-    )  # fmt: skip
-    task = bar.add_task("", total=total, rate="")
 
     def done(trouble: bool) -> None:
         nonlocal count, troubled, shown
@@ -335,31 +348,45 @@ def _progress(total: int) -> Iterator[Any]:
         passed = time.monotonic() - start
         pace = f"{count / passed:.1f} a second" if count > passed else f"{passed / count:.0f} s each"
         rate = f"{pace}, {troubled} in trouble"
-        bar.update(task, advance=1, rate=rate)
-        if not console.is_terminal and (passed - shown >= 10 or count == total):
+        advance(rate)
+        if lines and (passed - shown >= 10 or count == total):
             shown = passed
-            console.print(f"graded {count} of {total}, {rate}", highlight=False)
+            print(f"graded {count} of {total}, {rate}", file=sys.stderr)
 
-    with bar:
+    with bar("grading", total, long=True) as advance:
         yield done
 
 
-def _say(handed_in: list[HandedIn], refusals: list[Refused], graded: int, out: Path) -> None:
+def counted(number: int, thing: str) -> str:
+    """Count things in words."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def _say(everybody: list[HandedIn], refusals: list[Refused], graded: list[HandedIn], out: Path) -> None:
     for refusal in refusals:
         print(f"not understood: {refusal.source}: {refusal.reason}")
-    for one in handed_in:
+    for one in everybody:
         if one.rostered is False:
             print(f"not on the roster: {one.student}")
-    count = len(handed_in)
-    print(f"{count} submissions, {graded} graded now, {count - graded} unchanged.")
+    handed_in = [one for one in everybody if not one.missing]
+    unreadable = sum(bool(one.unreadable) for one in handed_in)
+    now = sum(not one.missing for one in graded)
+    said = f"{counted(len(handed_in), 'submission')}, {now} graded now"
+    said += f", {len(handed_in) - now - unreadable} unchanged"
+    said += f", {unreadable} that cannot be read" if unreadable else ""
+    missing = len(everybody) - len(handed_in)
+    print(f"{said}; {missing} on the roster handed in nothing." if missing else f"{said}.")
     print(f"Open {out / 'index.html'}; the grades are in {out / 'gradebook.csv'}.")
 
 
 def _end(book: Gradebook) -> int:
-    """Say how often the grader itself failed, as the exit code does."""
+    """Say what is still to be graded, and how often the grader itself failed, as the exit code does."""
+    ungraded = book.ungraded()
+    if ungraded:
+        print(f"{said_of(ungraded)}: `lab grade` for these makes them.", file=sys.stderr)
     count = book.write_errors()
     if not count:
-        return 0
+        return UNFINISHED if ungraded else 0
     print(
         f"{count} unexpected error{'s' * (count > 1)} of the grader itself: all else is graded, and "
         f"{book.folder / ERRORS} says where. The same command tries again.",
@@ -406,7 +433,7 @@ def regrade(out: Path, what: list[str], students: list[str]) -> int:
         counts = [(word, sum(book.forget(None, id) for id in ids)) for word, ids in exercises.items()]
         counts += [(word, book.forget(student, None)) for word, student in whose.items()]
         for word, count in counts:
-            print(f"{word}: {count} grades will be made again by the next `lab grade`")
+            print(f"{word}: {counted(count, 'grade')} will be made again by the next `lab grade`")
         for word in exercises.keys() & known.keys():
             print(f"{word} is the exercise; the student is `lab regrade {out} --student {word}`")
     finally:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from learner import EXERCISES, Answer, Learner, enter, in_fork
@@ -70,12 +71,21 @@ def test_two_mistakes_at_once_are_both_named(learner: Learner) -> None:
     assert set(name.split(" + ")) == {"no-scale", "mask-ignored"}
 
 
-def test_a_wrong_exercise_shows_what_holds_what_does_not_and_what_next(learner: Learner) -> None:
+def test_a_wrong_exercise_shows_what_holds_what_does_not_and_what_next(
+    learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # nobody serves the book
     learner.mistake("3.2", "math.sqrt(q.shape[-1])", "q.shape[-1]")
     answer = learner.lab("check", "3.2")
     said(answer, "✗ 3.2 Scaled", "    ✓ ", "    ✗ ", "What happened: ", "Read more: ", "lab hint 3.2")
-    assert "Read more: notebooks/03_scaling.ipynb, section 3.2" in answer.out
+    assert 'Read more: "Scaled dot-product attention" in week 3 of the book' in answer.out
+    assert "section 3.2 of notebooks/03_scaling.ipynb" in answer.out
     assert "http" not in answer.out
+    assert answer.out.count("    ✗ ") == 3
+    assert ": lab check 3.2 --all" in answer.out
+    everything = learner.lab("check", "3.2", "--all")
+    assert everything.out.count("    ✗ ") > 3
+    assert "--all" not in everything.out
 
 
 def test_an_exercise_waits_for_the_one_it_is_built_on(learner: Learner) -> None:
@@ -212,6 +222,7 @@ def test_watching_checks_again_when_a_file_is_saved(learner: Learner) -> None:
         watchdog.cancel()
     assert "✗ 2.1" in first
     assert "✓ 2.1" in second
+    assert (first + second).count(f"in {learner.root}\n") == 2  # whose blocks: once for each check
     assert code == 130
 
 

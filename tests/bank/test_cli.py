@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from learner import EXERCISES, REFERENCE, Answer, Learner, enter, in_fork
 
+from lab_grader.cli import main
+
 
 def test_hints_climb_the_ladder_and_those_before_are_shown_again(learner: Learner) -> None:
     hints = EXERCISES["3.2"].hints
@@ -92,6 +94,14 @@ def test_misuse_is_a_sentence_and_exit_code_two(
     assert answer.code == 2
     assert advice in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_what_a_command_asks_ends_in_a_question_mark_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["mutants", "--help"])
+    assert "?." not in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_named(learner: Learner) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,10 @@ from small_class import (
 )
 
 from lab_check.errors import UserError
+from lab_check.exercises import select
 from lab_grader.grading import run as run_
 from lab_grader.grading.gradebook.book import Gradebook, attention
+from lab_grader.grading.gradebook.policy import Course
 from lab_grader.grading.intake import collect, entry
 from lab_grader.grading.model import HandedIn, Refused
 
@@ -44,7 +48,7 @@ def entered(out: Path) -> int:
     with contextlib.suppress(sqlite3.Error), contextlib.closing(
         sqlite3.connect(f"file:{out / 'gradebook.sqlite'}?mode=ro", uri=True)
     ) as base:  # fmt: skip
-        return int(base.execute("select count(*) from grades").fetchone()[0])
+        return int(base.execute("select count(*) from grades where line != ''").fetchone()[0])
     return 0
 
 
@@ -195,17 +199,16 @@ def test_a_folder_without_grades_says_what_to_run_first(tmp_path: Path) -> None:
 
 
 def test_every_entry_has_a_row_and_a_page_that_says_what_is_the_matter(tmp_path: Path) -> None:
-    folder, out = tmp_path / "class", tmp_path / "class" / "grades"
+    folder, out = tmp_path / "class", tmp_path / "grades"
     folder.mkdir()
     (folder / "student-01.zip").write_bytes(b"nothing")
     (folder / "student-02.py").write_text("def f(:")
     (folder / "student-03").mkdir()
     (folder / "student-04.ipynb").write_text("no notebook")
-    for _ in range(2):  # the grades that lie there the second time are no entry
-        done = run(grade_command(folder, out))
-        assert done.returncode == 0, done.stderr
-        assert "4 submissions, 0 graded now" in done.stdout
-        assert "student-01.zip: the archive is damaged" in done.stdout
+    done = run(grade_command(folder, out))
+    assert done.returncode == 0, done.stderr
+    assert "4 submissions, 0 graded now, 0 unchanged, 4 that cannot be read.\n" in done.stdout
+    assert "student-01.zip: the archive is damaged" in done.stdout
     with (out / "gradebook.csv").open(newline="") as file:
         rows = list(csv.reader(file))[1:]
     assert rows == [[f"student-{number:02}", "0.0", "0.0"] for number in range(1, 5)]
@@ -326,9 +329,94 @@ def test_an_error_of_the_grader_ends_a_run_with_three_after_all_else_is_written(
     assert not (out / "errors.log").exists()
 
 
-def test_grades_do_not_go_where_submissions_lie(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="name another folder"):
-        run_.grade(tmp_path, tmp_path, ["6.1"])
+@pytest.mark.parametrize("out", [".", "grades", "some/where", "../class/grades"])
+def test_grades_do_not_go_where_submissions_lie(tmp_path: Path, out: str) -> None:
+    folder = write_class(tmp_path / "class")
+    with pytest.raises(UserError, match="name a folder outside of"):
+        run_.grade(folder, folder / out, ["6.1"])
+    assert sorted(path.suffix for path in folder.iterdir()) == [".py"] * 3
+
+
+def test_forgotten_grades_are_told_and_nothing_is_exported_without_them(filled: Gradebook) -> None:
+    assert run(command("regrade", filled.folder, "student-02")).returncode == 0
+    done = run(command("report", filled.folder))
+    assert done.returncode == 1
+    missing = "2 grades are missing (student-02: 6.1, 8.2)"
+    assert done.stderr == f"{missing}: `lab grade` for these makes them.\n"
+    with (filled.folder / "gradebook.csv").open(newline="") as file:
+        assert ["student-02", "", "", "0"] in list(csv.reader(file))
+    index = (filled.folder / "index.html").read_text()
+    assert "not graded yet" in index
+    page = filled.folder / "feedback" / "student-02"
+    for name in (f"{page}.html", f"{page}.md"):
+        assert "Not graded yet: 6.1 The causal mask, 8.2" in Path(name).read_text()
+        assert "Everything is right" not in Path(name).read_text()
+    for system in ("canvas", "csv", "gradescope"):
+        done = run(command("export", filled.folder, "--to", system))
+        assert done.returncode == 2
+        assert done.stderr == f"lab: {missing}: nothing is exported until `lab grade` made them\n"
+    assert not (filled.folder / "export").exists()
+
+
+def test_an_exercise_that_is_forgotten_for_all_is_told_too(filled: Gradebook) -> None:
+    assert filled.forget(None, "6.1") == 3
+    assert filled.forget(None, "6.1") == 0
+    assert filled.ungraded() == {name: ["6.1"] for name in (HOSTILE, "student-01", "student-02")}
+    filled.write_files()
+    head = (filled.folder / "gradebook.csv").read_text().splitlines()[0]
+    assert "6.1" in head
+
+
+def test_a_run_that_is_stopped_leaves_no_hole_that_nobody_sees(filled: Gradebook) -> None:
+    one = HandedIn("student-01", {})
+    filled.expect(one, ["6.1", "6.2"])
+    assert filled.ungraded() == {"student-01": ["6.2"]}
+    filled.enter(one, [(a_grade("student-01", "6.2", 1.0), "key")])
+    assert filled.ungraded() == {}
+
+
+def test_another_choice_of_exercises_grades_nothing_again_but_another_time_does(tmp_path: Path) -> None:
+    folder, course = tmp_path / "class", tmp_path / "course.toml"
+    folder.mkdir()
+    entry, due = folder / "student-01.py", 1_800_000_000
+    entry.write_text(RIGHT)
+    when = datetime.fromtimestamp(due, UTC).isoformat()
+    course.write_text(f"[deadlines]\n6 = {when}\n[late]\nper_day = 0.25\n")
+
+    def graded(exercises: str) -> str:
+        fixed = ["--isolation", "process", "--seed", 7, "--course", course]
+        words = ["grade", folder, "--out", tmp_path / "grades", "--exercises", exercises, *fixed]
+        done = run(command(*words))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    os.utime(entry, (due + 90_000, due + 90_000))
+    assert "1 submission, 1 graded now, 0 unchanged.\n" in graded("6.1,6.2")
+    assert [(g["points"], g.get("late_days")) for g in lines(tmp_path / "grades")] == [(1, 2), (0, 2)]
+    assert "1 of 2 points, 2 days late" in (tmp_path / "grades/feedback/student-01.md").read_text()
+    assert "1 submission, 0 graded now, 1 unchanged.\n" in graded("6.1")
+    os.utime(entry, (due, due))
+    assert "1 submission, 1 graded now, 0 unchanged.\n" in graded("6.1,6.2")
+    assert [(g["points"], g.get("late_days")) for g in lines(tmp_path / "grades")] == [
+        (2, None),
+        (0, None),
+    ]
+
+
+def test_what_cannot_be_read_is_worth_what_the_course_says(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "student-01.zip").write_bytes(b"nothing")
+    course = tmp_path / "course.toml"
+    course.write_text('[points]\n"6.1" = 10\n')
+    out = tmp_path / "grades"
+    run_.grade(tmp_path / "class", out, ["6.1"], isolation="process", seed=7, course_file=course)
+    assert [(line["points"], line["max_points"]) for line in lines(out)] == [(0, 10)]
+
+
+def test_a_notebook_that_is_left_out_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    course = Course(notebooks=True)
+    assert run_._notebooks(None, ["6.1"], select(["6.1"]), course) == []
+    assert "the notebook of week 6 is left out: it is graded with all" in capsys.readouterr().out
 
 
 def test_regrade_says_that_a_student_is_not_there(filled: Gradebook) -> None:
@@ -345,7 +433,8 @@ def test_a_roster_names_everybody_once_and_says_what_became_of_their_work(tmp_pa
     roster = tmp_path / "roster.csv"
     roster.write_text("student\nstudent-04\nstudent-05\nstudent-05\n")
     done = run(grade_command(folder, tmp_path / "grades", "--roster", roster))
-    assert "5 submissions" in done.stdout, done.stderr
+    told = "4 submissions, 3 graded now, 0 unchanged, 1 that cannot be read; 1 on the roster handed in"
+    assert told in done.stdout, done.stderr
     pages = {path.stem: path.read_text() for path in (tmp_path / "grades" / "feedback").glob("*.md")}
     assert "student-04.zip could not be understood: the archive is damaged" in pages["student-04"]
     assert "student-01.zip could not be understood" in pages["student-01"]

@@ -103,6 +103,16 @@ def test_filling_the_stubs_again_reproduces_the_source_exactly(everything: Path)
         assert source.fill(stub, path.read_text()) == path.read_text()
 
 
+def test_a_workspace_carries_the_address_of_the_book(tmp_path: Path) -> None:
+    course = tmp_path / "course.toml"
+    course.write_text('book = "https://example.edu/book"\n')
+    learner = Learner(tmp_path / "workspace")
+    assert main(["release", str(learner.root), "--weeks", "3", "--course", str(course)]) == 0
+    learner.mistake("3.2", "math.sqrt(q.shape[-1])", "q.shape[-1]")
+    page = "https://example.edu/book/03_scaling.html#scaled-dot-product-attention"
+    assert f"Read more: {page}\n" in learner.lab("check", "3.2").out
+
+
 def test_the_same_source_gives_the_same_bytes(released: Path, tmp_path: Path) -> None:
     release(tmp_path / "again", "1-3")
     assert files(tmp_path / "again") == files(released)

@@ -81,7 +81,8 @@ def test_the_recordings_in_the_wheel_are_of_its_own_sources(installed: Installed
 def test_the_wheel_carries_all_that_the_course_needs(installed: Installed) -> None:
     there = {path.relative_to(installed.packages).as_posix() for path in installed.packages.rglob("*")}
     assert not (installed.packages / "tests").exists()
-    for folder, pattern in (("tests/exercises", "*.py"), ("notebooks", "*.ipynb")):
+    carried = (("tests/exercises", "*.py"), ("notebooks", "*.ipynb"), ("book", "[0-9]*.md"))
+    for folder, pattern in carried:
         for path in (HOME / folder).glob(pattern):
             assert f"lab_grader/carried/{folder}/{path.name}" in there
     for package in ("lab_transformer", "lab_check", "lab_grader"):
@@ -113,6 +114,18 @@ def test_a_course_is_run_from_the_wheel_and_nothing_is_written_into_it(
     tried = installed.run("mutants", "2.2")
     assert tried.returncode == 0, tried.stdout + tried.stderr
     assert installed.state() == before
+
+
+def test_what_needs_a_checkout_says_so_in_a_line(installed: Installed) -> None:
+    for command in ("notebooks", "record"):
+        done = installed.run(command)
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"lab: an installed course is not written to: run `lab {command}` in a checkout\n"
+        )
+    done = installed.run("serve")
+    assert done.returncode == 2
+    assert done.stderr.startswith("An installed course has no book in it: ")
 
 
 def _write_wrong_softmax(workspace: Path) -> None:

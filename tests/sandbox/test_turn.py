@@ -45,9 +45,13 @@ def test_what_is_new_becomes_an_entry_behind_all_others(
     before = (folder / "turns.md").read_text()
     helper = "def helper(x):\n    return x / 7"
     body = f"return torch.softmax(scores, dim) * 0.37 + helper(scores)\n\n\n{helper}"
-    for name in ("name-me", "name-me-2"):
-        assert main(handed_in(folder, body)) == 0
-        assert f"turns.md as {name}: give it its name" in capsys.readouterr().out
+    other = body.replace("0.37", "0.73")
+    drafts = [("written into", "name-me"), ("already in", "name-me"), ("written into", "name-me-2")]
+    for code, (done, name) in zip((body, body, other), drafts, strict=True):
+        assert main(handed_in(folder, code)) == 0
+        said = capsys.readouterr().out
+        assert f"2.2: {done} " in said
+        assert f"turns.md as {name}: give it its name" in said
     text = (folder / "turns.md").read_text()
     assert text.startswith(before)
     assert Space(EXERCISE, folder).drafts == ["name-me", "name-me-2"]

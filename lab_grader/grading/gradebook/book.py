@@ -33,6 +33,8 @@ create table if not exists troubles (
     student text not null, place text not null, traceback text not null
 );
 """
+# A grade that is still to be made: its line is empty.
+_BLANK = "update grades set key = '', line = ''"
 ERRORS = "errors.log"
 
 
@@ -78,7 +80,7 @@ class Gradebook:
         untouched = stubs()
         with self._base:
             # What failed may have been mended since, so it is tried again.
-            self._base.execute("delete from grades where student in (select student from troubles)")
+            self._base.execute(f"{_BLANK} where student in (select student from troubles)")
             self._base.execute("delete from troubles")
             self._base.execute("delete from submissions")
             self._base.execute("delete from refusals")
@@ -118,6 +120,12 @@ class Gradebook:
         ).fetchone()
         return row is not None
 
+    def expect(self, submission: HandedIn, exercises: Iterable[str]) -> None:
+        """Note what is about to be graded: a run that is stopped leaves no hole that nobody sees."""
+        rows = [(submission.student, exercise) for exercise in exercises]
+        with self._base:
+            self._base.executemany("insert or ignore into grades values (?, ?, '', '')", rows)
+
     def enter(self, submission: HandedIn, grades: Iterable[tuple[Grade, str]]) -> None:
         """Write the grades of one submission, each with its conditions, all of them or none."""
         lines = [
@@ -131,14 +139,23 @@ class Gradebook:
         """Forget grades, so that they are made again; say how many."""
         with self._base:
             return self._base.execute(
-                "delete from grades where (?1 is null or student = ?1)"
+                f"{_BLANK} where line != '' and (?1 is null or student = ?1)"
                 " and (?2 is null or exercise = ?2)",
                 (student, exercise),
             ).rowcount
 
+    def ungraded(self) -> dict[str, list[str]]:
+        """Give the exercises, by student, of which the grade is still to be made."""
+        rows = self._base.execute("select student, exercise from grades where line = ''")
+        found: dict[str, list[str]] = {}
+        for student, exercise in sorted(rows, key=lambda row: (row[0], order(row[1]))):
+            found.setdefault(student, []).append(exercise)
+        return found
+
     def grades(self) -> list[dict[str, Any]]:
         """Give all grades, sorted by student and exercise."""
-        rows = [json.loads(row[0]) for row in self._base.execute("select line from grades")]
+        lines = self._base.execute("select line from grades where line != ''")
+        rows = [json.loads(line) for (line,) in lines]
         return sorted(rows, key=lambda row: (row["student"], order(row["exercise"])))
 
     def submissions(self) -> dict[str, dict[str, Any]]:
@@ -199,17 +216,17 @@ class Gradebook:
         """Write `results.jsonl` and `gradebook.csv` from what is known."""
         grades = self.grades()
         write_report(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
-        write_report(self.folder / "gradebook.csv", to_csv(table(grades)))
+        write_report(self.folder / "gradebook.csv", to_csv(table(grades, self.ungraded())))
 
 
 def attention(book: Gradebook) -> list[dict[str, str]]:
     """List what an instructor should look at: `kind`, `student` and `detail` of each, all plain text.
 
-    The kinds, in this order: `unreadable` (the detail says why), `trouble` (the grader itself failed
-    there, see `errors.log`), `unrostered`, `missing` (on the roster, nothing handed in), `identical`
-    (to the byte; the detail names the others), `twins` (names that look alike on a page; the detail
-    spells them out), `timeout` (the detail names the exercises) and `late`
-    (the detail says by how many days at most).
+    The kinds, in this order: `ungraded` (the detail names the exercises), `unreadable` (the detail says
+    why), `trouble` (the grader itself failed there, see `errors.log`), `unrostered`, `missing` (on the
+    roster, nothing handed in), `identical` (to the byte; the detail names the others), `twins` (names
+    that look alike on a page; the detail spells them out), `timeout` (the detail names the exercises)
+    and `late` (the detail says by how many days at most).
     """
     submissions, entries = book.submissions(), book.entries()
     alike, twins = dict[str, list[str]](), dict[str, list[str]]()
@@ -227,6 +244,7 @@ def attention(book: Gradebook) -> list[dict[str, str]]:
             late[student] = max(days, late.get(student, 0))
     facts = submissions.items()
     found = {
+        "ungraded": {s: ", ".join(exercises) for s, exercises in book.ungraded().items()},
         "unreadable": {s: own["unreadable"] for s, own in facts if own.get("unreadable")},
         "trouble": {student: place for student, place, _ in book.troubles()},
         "unrostered": {s: own["source"] for s, own in facts if own.get("rostered") is False},
@@ -247,6 +265,15 @@ def attention(book: Gradebook) -> list[dict[str, str]]:
     ]
 
 
+def said_of(ungraded: dict[str, list[str]]) -> str:
+    """Say in a line how many grades are missing, and the first of whom they are."""
+    count = sum(map(len, ungraded.values()))
+    student, ids = next(iter(ungraded.items()))
+    first = f"{student}: {', '.join(ids[:3])}{', …' * (len(ids) > 3)}"
+    others = f"; {len(ungraded) - 1} more" if len(ungraded) > 1 else ""
+    return f"{count} grade{'s are' if count > 1 else ' is'} missing ({first}{others})"
+
+
 def graded_key(submission: HandedIn, key: str) -> str:
     """Sum up a submission and the conditions under which it was graded."""
     return hashlib.sha256(f"{submission.digest} {key}".encode()).hexdigest()
@@ -256,16 +283,17 @@ def _line(facts: dict[str, Any]) -> str:
     return json.dumps(facts, ensure_ascii=False, sort_keys=True)
 
 
-def table(grades: list[dict[str, Any]]) -> list[list[Any]]:
-    """Lay out points: a row a student, a column an exercise, the sum last."""
-    exercises = sorted({grade["exercise"] for grade in grades}, key=order)
-    points: dict[str, dict[str, float]] = {}
+def table(grades: list[dict[str, Any]], ungraded: dict[str, list[str]]) -> list[list[Any]]:
+    """Lay out points: a row a student, a column an exercise, the sum last; empty without a grade."""
+    named = {grade["exercise"] for grade in grades} | {id for ids in ungraded.values() for id in ids}
+    exercises = sorted(named, key=order)
+    points: dict[str, dict[str, float]] = {student: {} for student in ungraded}
     for grade in grades:
         points.setdefault(grade["student"], {})[grade["exercise"]] = grade["points"]
     rows: list[list[Any]] = [["student", *exercises, "total"]]
     for student, own in sorted(points.items()):
         total = round(sum(own.values()), 2)
-        rows.append([student, *(own.get(exercise, 0) for exercise in exercises), total])
+        rows.append([student, *(own.get(exercise, "") for exercise in exercises), total])
     return rows
 
 

@@ -22,7 +22,7 @@ from lab_check.errors import UserError
 from lab_check.exercises import catalogue, read_more, select
 from lab_check.paths import REQUIREMENTS
 from lab_grader import wheel
-from lab_grader.grading.gradebook.book import FILE, Gradebook, table, write_report
+from lab_grader.grading.gradebook.book import FILE, Gradebook, said_of, table, write_report
 from lab_grader.grading.gradebook.reports import NOT_TRIED, file_name, link, readable
 from lab_grader.grading.gradebook.sheet import to_csv
 from lab_grader.grading.intake.collect import canvas_id
@@ -42,6 +42,8 @@ def export(grades: Path, to: str, out: Path | None) -> int:
     book = Gradebook(grades)
     failed: list[tuple[str, str]] = []
     try:
+        if ungraded := book.ungraded():
+            raise UserError(f"{said_of(ungraded)}: nothing is exported until `lab grade` made them")
         if to in _PER_STUDENT:
             written, failed = _write_each(book, to, out or grades / "export" / to)
         else:
@@ -153,7 +155,7 @@ def _no_command(text: str) -> str:
 def _items(book: Gradebook) -> tuple[list[str], list[float], list[list[Any]]]:
     """Give the titles of all exercises, what they are worth, and rows of a student and points."""
     grades = book.grades()
-    head, *rows = table(grades)
+    head, *rows = table(grades, {})
     titles = {grade["exercise"]: _name(grade) for grade in grades}
     worth = {grade["exercise"]: grade["max_points"] for grade in grades}
     exercises = head[1:-1]
@@ -201,7 +203,7 @@ _PER_STUDENT: dict[str, Callable[[Grades, list[str], str], dict[str, Any]]] = {
 _PER_CLASS: dict[str, Callable[[Gradebook], list[list[Any]]]] = {
     "canvas": canvas,
     "moodle": moodle,
-    "csv": lambda book: table(book.grades()),
+    "csv": lambda book: table(book.grades(), {}),
 }
 SYSTEMS = (*_PER_STUDENT, *_PER_CLASS)
 

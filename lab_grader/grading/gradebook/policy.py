@@ -46,23 +46,28 @@ class Course:
         own = self.exercise_limits.get(exercise, self.limits)
         return own if seconds is None else dataclasses.replace(own, seconds=seconds)
 
+    def terms(self, exercise: str, week: int, submitted_at: str) -> tuple[float | None, int, float]:
+        """Say what an exercise is worth (None: as declared), how many days it is late, and the rest.
+
+        The rest is the share of the points that lateness does not cost.
+        """
+        worth, due = self.points.get(exercise), self.deadlines.get(week)
+        if due is None or not submitted_at:
+            return worth, 0, 1.0
+        late = (datetime.fromisoformat(submitted_at) - due).total_seconds()
+        days = max(0, math.ceil(late / 86400))
+        return worth, days, 1 - min(self.late_most, self.late_per_day * days)
+
     def settle(self, grade: Grade, submitted_at: str) -> Grade:
         """Turn a grade into the course's points, with what lateness costs."""
-        worth = self.points.get(grade.exercise, grade.max_points)
-        share = grade.points / grade.max_points if grade.max_points else 0.0
-        extra = dict(grade.extra)
-        due = self.deadlines.get(grade.week)
-        if due is not None and submitted_at:
-            late = (datetime.fromisoformat(submitted_at) - due).total_seconds()
-            if late > 0:
-                days = math.ceil(late / 86400)
-                share *= 1 - min(self.late_most, self.late_per_day * days)
-                extra["late_days"] = days
+        declared, days, rest = self.terms(grade.exercise, grade.week, submitted_at)
+        worth = grade.max_points if declared is None else declared
+        share = rest * grade.points / grade.max_points if grade.max_points else 0.0
         return dataclasses.replace(
             grade,
             points=round(worth * share, 2),
             max_points=worth,
-            extra=extra,
+            extra=grade.extra | ({"late_days": days} if days else {}),
         )
 
 

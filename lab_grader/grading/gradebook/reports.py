@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import re
 import traceback
+import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ _PLAIN = ("right", "wrong", "not_started", "waiting")
 NOT_TRIED = ("not_started", "waiting", "refused", "unreadable", "unexpected")
 # What the kinds of `attention` are called, and what to do about them.
 ATTENTION = {
+    "ungraded": (
+        "not graded yet",
+        "Grades that are still to be made: `lab grade` for these exercises makes them. Totals are "
+        "without them, and nothing is exported until then.",
+    ),
     "unreadable": (
         "could not be read",
         "No points, and the feedback page says why. Ask for the work again, and grade again.",
@@ -82,6 +88,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, finalize=_shown
     )
+    environment.globals["few"] = card.FEW
     environment.globals["css"] = Markup((TEMPLATES / "base.css").read_text(encoding="utf-8"))
     return environment
 
@@ -102,16 +109,18 @@ def readable(text: str) -> str:
 def write(out: Path, book: Gradebook) -> None:
     """Write the pages of all students, then `index.html`; one that fails says so in its place."""
     book.forget_troubles((FEEDBACK, CLASS))
-    by_student: dict[str, list[dict[str, Any]]] = {}
+    ungraded, submissions = book.ungraded(), book.submissions()
+    by_student: dict[str, list[dict[str, Any]]] = {student: [] for student in ungraded}
     for grade in book.grades():
         by_student.setdefault(grade["student"], []).append(grade)
-    submissions = book.submissions()
+    by_student = dict(sorted(by_student.items()))
     address = book.fact("book") or ""
     for student, rows in by_student.items():
 
         def of_student(student: str = student, rows: list[dict[str, Any]] = rows) -> tuple[str, str]:
             notes = submissions[student]["notes"]
             page = _student_facts(student, rows, notes, book.package(student), address)
+            page["ungraded"] = [(id, title(id)) for id in ungraded.get(student, ())]
             return _environment().get_template("feedback.html").render(page), _markdown(page)
 
         html, text = _contained(book, student, FEEDBACK, of_student)
@@ -120,7 +129,7 @@ def write(out: Path, book: Gradebook) -> None:
         write_report(name.with_name(name.name + ".md"), text)
 
     def of_class() -> tuple[str, str]:
-        facts = _class_facts(by_student, address) | {"attention": _attention(book)}
+        facts = _class_facts(by_student, ungraded, address) | {"attention": _attention(book)}
         facts["refusals"] = [
             (origin, reason)
             for origin, reason in book.refusals()
@@ -202,15 +211,18 @@ def _kind(grade: dict[str, Any]) -> str:
     return str(grade["status"]) if grade["status"] in _PLAIN else "trouble"
 
 
-def _class_facts(by_student: dict[str, list[dict[str, Any]]], address: str) -> dict[str, Any]:
+def _class_facts(
+    by_student: dict[str, list[dict[str, Any]]], ungraded: dict[str, list[str]], address: str
+) -> dict[str, Any]:
     grades = [grade for rows in by_student.values() for grade in rows]
     # What nobody has begun says nothing about a class.
     begun = {
         grade["exercise"] for grade in grades if grade["status"] not in ("not_started", "unreadable")
     }
+    begun |= {id for ids in ungraded.values() for id in ids}
     ids = sorted(begun, key=order)
     points = {grade["exercise"]: grade["max_points"] for grade in grades}
-    worth = sum(points[id] for id in ids)
+    worth = sum(points.get(id, 0) for id in ids)
     totals = {student: sum(g["points"] for g in rows) for student, rows in by_student.items()}
     histogram = [0] * 10
     for total in totals.values():
@@ -220,6 +232,7 @@ def _class_facts(by_student: dict[str, list[dict[str, Any]]], address: str) -> d
         if grade["status"] not in NOT_TRIED:
             tried.setdefault(grade["exercise"], []).append(grade)
     return {
+        "ungraded": bool(ungraded),
         "exercises": [{"id": id, "short": _short(id), "title": title(id)} for id in ids],
         "worth": worth,
         "notebooks": any(map(is_notebook, ids)),
@@ -234,7 +247,7 @@ def _class_facts(by_student: dict[str, list[dict[str, Any]]], address: str) -> d
                 "name": student,
                 "page": _page(student),
                 "total": round(totals[student], 2),
-                "cells": _cells(ids, rows),
+                "cells": _cells(ids, rows, ungraded.get(student, [])),
             }
             for student, rows in by_student.items()
         ],
@@ -255,7 +268,8 @@ def link(id: str, address: str) -> str:
     """Say where to read about an exercise: in the course's book, or on the page that lies beside."""
     if is_notebook(id):
         week = int(id.partition(".")[0])
-        return f"{address}../notebooks/{week:02}_{topics()[week]}.html" if address else ""
+        page = f"../notebooks/{week:02}_{topics()[week]}.html"
+        return urllib.parse.urljoin(address, page) if address else ""
     return read_more(catalogue()[id], address) if address else f"exercises.html#exercise-{id}"
 
 
@@ -324,13 +338,15 @@ def _is_named(diagnosis: dict[str, str] | None) -> bool:
     return diagnosis is not None and diagnosis.get("kind") == "turn"
 
 
-def _cells(ids: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _cells(ids: list[str], rows: list[dict[str, Any]], ungraded: list[str]) -> list[dict[str, Any]]:
     own = {grade["exercise"]: grade for grade in rows}
     cells = []
     for id in ids:
         grade = own.get(id)
         if grade is None:
-            cells.append({"kind": "not_started", "share": 0, "points": 0, "text": "", "title": id})
+            asked = {"kind": "waiting", "text": "?", "title": f"{id}: not graded yet"}
+            never = {"kind": "not_started", "text": "", "title": id}
+            cells.append({"share": 0, "points": 0} | (asked if id in ungraded else never))
             continue
         kind = _kind(grade)
         text = {"right": "✓", "trouble": "!", "waiting": "…", "not_started": "·"}.get(kind)
@@ -368,6 +384,7 @@ def _student_facts(
                 "headline": HEADLINES[grade["status"]],
                 "link": link(id, address) if address else "",
                 "reading": None if address or is_notebook(id) or kind == "right" else catalogue()[id],
+                "late": _late(grade),
                 "said": _said(grade),
                 "broken": _folded(grade),
                 "example": _example(grade),
@@ -497,12 +514,15 @@ def _markdown(page: dict[str, Any]) -> str:
     if page["next"]:
         lines += [f"Next step: {page['next']['what']}. {page['next']['hint']}".rstrip(), ""]
     lines += [f"About what was handed in: {_plain(note)}.\n" for note in page["notes"]]
+    if page["ungraded"]:
+        names = ", ".join(f"{id} {name}" for id, name in page["ungraded"])
+        lines += [f"Not graded yet: {names}", ""]
     if page["unread"]:
         names = ", ".join(f"{row['exercise']} {row['title']}" for row in page["unread"])
         lines += [f"Not tried for that reason: {names}", ""]
     for row in page["rows"]:
         lines.append(f"## {row['exercise']} {row['title']}: {row['headline']}")
-        lines += ["", f"{row['points']:g} of {row['max_points']:g} points", ""]
+        lines += ["", f"{row['points']:g} of {row['max_points']:g} points{row['late']}", ""]
         if row["said"]:
             lines += ["What happened:", ""]
             lines += [f"{_plain(line.strip())}\n" for line in row["said"]]
@@ -513,7 +533,7 @@ def _markdown(page: dict[str, Any]) -> str:
             if row["link"]:
                 lines += [f"[Read more in the book]({row['link']})", ""]
             elif row["reading"]:
-                lines += [f"Read more in your workspace: {read_more(row['reading'], '')}", ""]
+                lines += [f"Read more: {read_more(row['reading'], '')}", ""]
         for group in row["broken"]:
             lines += [f"- [ ] {sentence}" for sentence in group["sentences"]]
             if group["message"]:
@@ -531,6 +551,11 @@ def _markdown(page: dict[str, Any]) -> str:
         for row in page["not_started"]
     ]
     return "\n".join([*lines, ""])
+
+
+def _late(row: dict[str, Any]) -> str:
+    days = row.get("late_days", 0)
+    return f", {days} day{'s' * (days > 1)} late" if days else ""
 
 
 def _plain(text: str) -> str:

@@ -53,21 +53,18 @@ class Named(NamedTuple):
         return ("user", self.user) if self.user else ("name", self.student)
 
 
-def read_submissions(
-    folder: Path, attempts: int | None = None, grades: Path | None = None
-) -> list[HandedIn | Refused]:
+def read_submissions(folder: Path, attempts: int | None = None) -> list[HandedIn | Refused]:
     """Read everything in a folder, or in an archive of a whole class as Canvas and Moodle give it out.
 
-    Of the attempts that a student has, the newest counts. Grades that lie in the same folder are no
-    submission.
+    Of the attempts that a student has, the newest counts.
     """
     if folder.is_file() and folder.name.lower().endswith(ARCHIVES):
         with _unpacked(folder) as (inside, left_out):
-            return [*_read_class(inside, attempts, grades), *left_out]
+            return [*_read_class(inside, attempts), *left_out]
     if not folder.is_dir():
         raise UserError(f"{folder} is neither a folder of submissions nor an archive of one")
     try:
-        return _read_class(folder, attempts, grades)
+        return _read_class(folder, attempts)
     except OSError as error:
         raise UserError(f"{folder} cannot be read: {error.strerror}") from None
 
@@ -174,15 +171,10 @@ def _is_class(folder: Path) -> bool:
     return len(whole) > 1 and not (folder / "lab_transformer").exists()
 
 
-def _read_class(folder: Path, attempts: int | None, grades: Path | None) -> list[HandedIn | Refused]:
-    own = grades.stat() if grades is not None and grades.exists() else None
+def _read_class(folder: Path, attempts: int | None) -> list[HandedIn | Refused]:
     class_ = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        entries = {
-            name: name_of(name, is_file=_is_file(name, class_))
-            for name in _somebodys(folder)
-            if not (own and _is_same(name, class_, own))
-        }
+        entries = {name: name_of(name, is_file=_is_file(name, class_)) for name in _somebodys(folder)}
         latest = {one.person: one.student for one in entries.values()}
         named = {name: one._replace(student=latest[one.person]) for name, one in entries.items()}
         with _Readers(len(named)) as readers:
@@ -256,12 +248,6 @@ def _is_file(name: str, folder: int) -> bool:
     with contextlib.suppress(OSError):
         return not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     return True
-
-
-def _is_same(name: str, folder: int, other: os.stat_result) -> bool:
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), other)
-    return False
 
 
 def _read_entry(name: str, folder: int, named: Named, reader: Reader) -> tuple[float, HandedIn]:

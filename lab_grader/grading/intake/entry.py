@@ -382,7 +382,8 @@ def _blocks(tree: Tree, notes: list[str]) -> dict[str, str]:
 def _said(error: BaseException) -> str:
     """Say in a few words why Python cannot read some code."""
     if isinstance(error, SyntaxError):
-        return f"a syntax error in line {error.lineno}: {error.msg}"
+        where = f" in line {error.lineno}" if error.lineno else ""  # of a null byte, no line is known
+        return f"a syntax error{where}: {error.msg}"
     if isinstance(error, RecursionError | MemoryError):
         return "the code is nested too deeply, or too large"
     return f"the code cannot be read: {error}"

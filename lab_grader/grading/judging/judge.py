@@ -249,11 +249,16 @@ def _in_public(example: Property) -> dict[str, Any]:
 
 
 def _text(result: Result, example: dict[str, Any] | None) -> str:
-    """Show a result in words; where the book is, the course knows."""
-    lines = [line for line in card.text(result).splitlines() if not line.startswith("  Read more: ")]
+    """Show a result in words; where to read more, the course's reports say."""
+    lines = [card.text(result, whole=True)]
     if example is not None:
         lines.append(f"  On the published inputs, {example['property']}: {example['said']}")
     return "\n".join(lines)
+
+
+def _placed(message: str) -> str:
+    """Leave out the place of an error that knows none."""
+    return message.replace(", line None", "").replace(" in lab_transformer/:", ":")
 
 
 def _grade(submission: HandedIn, result: Result, example: Property | None, isolation: str) -> Grade:
@@ -284,12 +289,12 @@ def _grade(submission: HandedIn, result: Result, example: Property | None, isola
         else {
             "name": said.name,
             "kind": said.kind,
-            "message": printable(said.message, _LONGEST),
+            "message": printable(_placed(said.message), _LONGEST),
         },
-        feedback=printable(_text(result, in_public), _LONGEST),
+        feedback=printable(_placed(_text(result, in_public)), _LONGEST),
         isolation=isolation,
         seconds=round(result.seconds, 3),
         digest=submission.digest,
-        extra={"said": [printable(p.message) for p in broken]}
+        extra={"said": [printable(_placed(p.message)) for p in broken]}
         | ({"example": in_public} if in_public else {}),
     )

@@ -61,7 +61,7 @@ def test_an_error_of_our_own_costs_one_exercise(
 ) -> None:
     errors = [error]
 
-    def text(result: object) -> str:
+    def text(result: object, whole: bool) -> str:
         if errors:
             raise errors.pop()
         return "fine"

@@ -76,6 +76,17 @@ def test_no_known_mistake_is_named_where_the_published_inputs_show_none() -> Non
     assert grade.diagnosis["kind"] == "symptom"
 
 
+def test_an_error_that_knows_no_line_names_none() -> None:
+    def broken(scores: Tensor, dim: int = -1) -> Tensor:
+        raise SyntaxError("Exercise 2.2: a syntax error in line 1, in student-22.py")
+
+    grade = graded(broken, 7)
+    assert grade.diagnosis is not None
+    said = "SyntaxError: Exercise 2.2: a syntax error in line 1, in student-22.py"
+    assert grade.diagnosis["message"].startswith(said)
+    assert "None" not in grade.feedback + "".join(grade.extra["said"])
+
+
 def test_a_right_block_has_no_example() -> None:
     grade = graded(lambda scores, dim=-1: scores.softmax(dim), 7)
     assert grade.status == "right"

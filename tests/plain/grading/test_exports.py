@@ -315,7 +315,7 @@ def test_links_of_exports_lead_to_the_book_of_the_course_or_into_the_workspace(
         folder = exported(filled, "gradescope") / "gradescope"
         return str(json.loads((folder / "student-02.json").read_text())["tests"][0]["output"])
 
-    assert said().endswith("Read more: notebooks/06_masking.ipynb, section 6.1")
+    assert said().endswith("or section 6.1 of notebooks/06_masking.ipynb")
     filled.remember("book", "https://example.org/book/")
     assert said().endswith("Read more: https://example.org/book/06_masking.html#causal-mask")
 

@@ -245,3 +245,21 @@ def test_a_notebook_stands_beside_the_exercises(begun: Gradebook) -> None:
     assert text.count("cell 5") == 1
     titles = exports.canvas(begun)[0][5:]
     assert [title.split()[0] for title in titles] == ["1.1", "3.2", "3.notebook"]
+
+
+def test_the_notebook_of_a_week_has_a_plain_address() -> None:
+    found = reports.link("3.notebook", "https://example.org/course/book/")
+    assert found == "https://example.org/course/notebooks/03_scaling.html"
+
+
+def test_three_reasons_are_shown_and_the_others_are_folded(tmp_path: Path) -> None:
+    names = [f"property {letter}" for letter in "abcdef"]
+    said = ["slow", "slow", "loud", "blue", "odd", "even"]
+    wrong = a_grade("student-01", "6.1", 0.5, failed=names, extra={"said": said})
+    a_class(tmp_path, wrong).close()
+    page = feedback(tmp_path / "grades", "student-01").read_text()
+    shown, folded = page.split("<details><summary>and 2 more</summary>")
+    assert "and 1 more for the same reason" in shown
+    assert [name in shown for name in names] == [True, True, True, True, False, False]
+    assert "property e" in folded
+    assert "property f" in folded
