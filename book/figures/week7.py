@@ -113,16 +113,22 @@ class Translator:
         return [self.maps(pair) for pair in self.test]
 
 
-def train(language: str, masked: bool = True) -> Translator:
+def train(
+    language: str,
+    masked: bool = True,
+    sizes: dict[str, int] = SIZES,
+    steps: int = STEPS,
+    rate: float = RATE,
+) -> Translator:
     """Train a translator; without the mask its cross-attention sees the padding of the batch."""
     kept, test = split_pairs(draw_pairs(language, N_PAIRS), N_TEST)
     source, target = vocabularies(kept)
     torch.manual_seed(0)
-    model = Transformer(len(source), len(target), **SIZES, max_length=64)
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, STEPS, pct_start=0.15)
+    model = Transformer(len(source), len(target), **sizes, max_length=64)
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, steps, pct_start=0.15)
     epochs = (batches(kept, source, target, BATCH, seed) for seed in itertools.count())
-    for words, wanted in itertools.islice(itertools.chain.from_iterable(epochs), STEPS):
+    for words, wanted in itertools.islice(itertools.chain.from_iterable(epochs), steps):
         memory, mask = model.encode(words)
         given = shift_right(wanted, target.bos_id)
         logits, _ = model.decode(given, memory, mask if masked else None)
