@@ -5,7 +5,7 @@ It writes `drawn/walk.json`, from which the page computes each station by itself
     parameters      how many numbers were learned
     sizes           n_layers, d_model, n_heads, d_ff
     steps, n_test   of the training; sentences kept out of it
-    right           share of those that it translates without a mistake
+    right           how many of those it translates without a mistake
     source, target  the sentence of the walk, and its translation: one of those kept out
     english         the words of the source side, in the order of their ids
     italian         the words of the target side
@@ -21,6 +21,7 @@ import common
 import torch
 import week7
 
+# The texts of the page name these sizes.
 SIZES = {"n_layers": 1, "d_model": 16, "n_heads": 2, "d_ff": 64}
 STEPS, RATE = 3000, 1.2e-2
 DIGITS = 6
@@ -40,13 +41,13 @@ def main() -> None:
     (written,), _ = translator.translate([pair])
     if written != pair.target:
         raise SystemExit(f"The model writes {' '.join(written)!r}: choose another sentence.")
-    right, _ = translator.exact_match()
+    share, _ = translator.exact_match()
     found = {
         "parameters": sum(parameter.numel() for parameter in parameters.values()),
         "sizes": SIZES,
         "steps": STEPS,
         "n_test": len(translator.test),
-        "right": right,
+        "right": round(share * len(translator.test)),
         "source": pair.source,
         "target": pair.target,
         "english": translator.source.words,
