@@ -52,16 +52,22 @@ def told(share):
 
 # %%
 # %%exercise 1.1
-def one_hot(tokens: Int[Tensor, "..."], vocab_size: int) -> Float[Tensor, "... vocab"]:
-    """Turn every token into a row of zeros with a single 1.0 at the token's place.
+def one_hot(
+    tokens: Int[Tensor, "..."],
+    vocab_size: int,
+) -> Float[Tensor, "... vocab"]:
+    """Turn every token into a row of zeros with a single 1.0 at its place.
 
-    The rows are floating point (the default dtype), so that they can be multiplied with a table.
+    The rows are floating point (the default dtype), so that they can be
+    multiplied with a table.
     """
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
-        raise ValueError(
-            f"tokens run from {int(tokens.min())} to {int(tokens.max())}, "
-            f"but the vocabulary has the ids 0 to {vocab_size - 1}"
-        )
+    if tokens.numel():
+        lowest, highest = int(tokens.min()), int(tokens.max())
+        if lowest < 0 or highest >= vocab_size:
+            raise ValueError(
+                f"tokens run from {lowest} to {highest}, "
+                f"but the vocabulary has the ids 0 to {vocab_size - 1}"
+            )
     raise NotImplementedError("Exercise 1.1: One-hot vectors")
 
 
@@ -91,11 +97,16 @@ def embed(
     one_hot_tokens: Float[Tensor, "... vocab"],
     table: Float[Tensor, "vocab d_model"],
 ) -> Float[Tensor, "... d_model"]:
-    """Look up the embedding of every token by multiplying its one-hot row with the table.
+    """Look up every token's embedding: multiply its one-hot row with the table.
 
-    The embeddings have the dtype and the precision of the table.
+    A row need not be one-hot: one that mixes several words gets the same
+    mixture of their embeddings. The embeddings have the dtype and the
+    precision of the table.
     """
-    check_shapes(one_hot_tokens=(one_hot_tokens, "... vocab"), table=(table, "vocab d_model"))
+    check_shapes(
+        one_hot_tokens=(one_hot_tokens, "... vocab"),
+        table=(table, "vocab d_model"),
+    )
     raise NotImplementedError("Exercise 1.2: Embedding as a matrix product")
 
 
@@ -168,9 +179,14 @@ def rnn_forward(
 ) -> tuple[Float[Tensor, "... seq d_hidden"], Float[Tensor, "... d_hidden"]]:
     """Run the cell along the sequence, starting from the state h0.
 
-    Returns the states after every input, and the last of them. h0 is not among the states.
+    Returns the states after every input, and the last of them. h0 is not among
+    the states.
     """
-    check_shapes(xs=(xs, "... seq d_in"), h0=(h0, "... d_hidden"), w_x=(w_x, "d_in d_hidden"))
+    check_shapes(
+        xs=(xs, "... seq d_in"),
+        h0=(h0, "... d_hidden"),
+        w_x=(w_x, "d_in d_hidden"),
+    )
     if xs.shape[-2] == 0:
         raise ValueError("xs has no step to run: its seq axis is empty")
     raise NotImplementedError("Exercise 1.4: Unrolling a recurrent network")
@@ -259,17 +275,25 @@ def gradient_by_distance(
     states: Float[Tensor, "... seq d_hidden"],
     inputs: Float[Tensor, "... seq d_in"],
 ) -> Float[Tensor, "... seq"]:
-    """Measure how strongly the last state still depends on the input of every step.
+    """Measure how strongly the last state depends on the input of every step.
 
-    For every step t: the Frobenius norm of the Jacobian d(last state) / d(input t). The states must
-    have been computed from inputs that require gradients.
+    For every step t: the Frobenius norm of the Jacobian
+    d(last state) / d(input t). The states must have been computed from inputs
+    that require gradients. Nobody needs the graph behind the states
+    afterwards: it may be kept or used up, and inputs.grad may be written.
     """
-    check_shapes(states=(states, "... seq d_hidden"), inputs=(inputs, "... seq d_in"))
+    check_shapes(
+        states=(states, "... seq d_hidden"),
+        inputs=(inputs, "... seq d_in"),
+    )
     if not states.requires_grad or not inputs.requires_grad:
         raise ValueError(
-            "the states carry no gradient: call inputs.requires_grad_() before computing them"
+            "the states carry no gradient: call inputs.requires_grad_() "
+            "before the states are computed from them"
         )
-    raise NotImplementedError("Exercise 1.5: How much of the first word is left")
+    raise NotImplementedError(
+        "Exercise 1.5: How much of the first word is left",
+    )
 
 
 # %% [markdown]
@@ -360,15 +384,22 @@ _ = ipywidgets.interact(
 # %%
 # %%exercise 1.6
 def clip_gradients(
-    gradients: list[Float[Tensor, "..."]], max_norm: float
+    gradients: list[Float[Tensor, "..."]],
+    max_norm: float,
 ) -> list[Float[Tensor, "..."]]:
-    """Shrink all gradients by one factor so that their common norm is at most max_norm.
+    """Shrink all gradients by one factor, to a common norm of at most max_norm.
 
-    Gradients whose global norm is already below max_norm come back unchanged.
+    Gradients whose global norm is already below max_norm come back unchanged:
+    as they are or as copies, both are fine. The given tensors are never
+    changed. An empty list stays empty.
     """
     if max_norm <= 0:
         raise ValueError(f"max_norm must be positive, it is {max_norm}")
-    raise NotImplementedError("Exercise 1.6: Clipping gradients by their global norm")
+    if not gradients:
+        return []
+    raise NotImplementedError(
+        "Exercise 1.6: Clipping gradients by their global norm",
+    )
 
 
 # %%

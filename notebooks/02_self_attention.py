@@ -65,10 +65,17 @@ for word in ("money", "river"):
 
 # %%
 # %%exercise 2.1
-def similarity_scores(x: Float[Tensor, "... seq d_model"]) -> Float[Tensor, "... seq seq"]:
-    """Compute the dot product of every word vector with every word vector of its sequence."""
+def similarity_scores(
+    x: Float[Tensor, "... seq d_model"],
+) -> Float[Tensor, "... seq seq"]:
+    """Compute how similar every word of a sequence is to every word of it.
+
+    The similarity of two words is the dot product of their vectors.
+    """
     check_shapes(x=(x, "... seq d_model"))
-    raise NotImplementedError("Exercise 2.1: Similarity of every word with every word")
+    raise NotImplementedError(
+        "Exercise 2.1: Similarity of every word with every word",
+    )
 
 
 # %%
@@ -87,8 +94,16 @@ print("the same from both sides:", torch.allclose(scores, scores.mT))
 
 # %%
 # %%exercise 2.2
-def softmax(scores: Float[Tensor, "..."], dim: int = -1) -> Float[Tensor, "..."]:
-    """Turn scores into weights that are positive and sum to one along dim, however large they are."""
+def softmax(
+    scores: Float[Tensor, "..."],
+    dim: int = -1,
+) -> Float[Tensor, "..."]:
+    """Turn scores, however large, into weights that sum to one along dim.
+
+    No weight is negative. A score of -inf beside finite ones gets the weight
+    zero. Where all scores along dim are -inf, there is nothing to weigh: NaN
+    and zeros are both fine.
+    """
     raise NotImplementedError("Exercise 2.2: A softmax that does not overflow")
 
 
@@ -115,12 +130,15 @@ print("of 0, 1, 2:   ", rounded(attention.softmax(high - 1000), 3))
 def contextualize(
     x: Float[Tensor, "... seq d_model"],
 ) -> tuple[Float[Tensor, "... seq d_model"], Float[Tensor, "... seq seq"]]:
-    """Replace every word vector by a weighted sum of its sequence, with no parameters at all.
+    """Replace every word vector by a weighted sum of its sequence.
 
-    Returns the context vectors and the weights; row i of the weights belongs to word i.
+    There are no parameters at all. Returns the context vectors and the
+    weights; row i of the weights belongs to word i.
     """
     check_shapes(x=(x, "... seq d_model"))
-    raise NotImplementedError("Exercise 2.3: Vectors that know their neighbours")
+    raise NotImplementedError(
+        "Exercise 2.3: Vectors that know their neighbours",
+    )
 
 
 # %% [markdown]
@@ -240,14 +258,19 @@ def project_qkv(
     Float[Tensor, "... seq d_head"],
     Float[Tensor, "... seq d_value"],
 ]:
-    """Give every word a query, a key and a value: three learned linear views of its vector."""
+    """Give every word a query, a key and a value.
+
+    They are three learned linear views of its vector.
+    """
     check_shapes(
         x=(x, "... seq d_model"),
         w_q=(w_q, "d_model d_head"),
         w_k=(w_k, "d_model d_head"),
         w_v=(w_v, "d_model d_value"),
     )
-    raise NotImplementedError("Exercise 2.4: Three views of one vector: query, key, value")
+    raise NotImplementedError(
+        "Exercise 2.4: Three views of one vector: query, key, value",
+    )
 
 
 # %% [markdown]

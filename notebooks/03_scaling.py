@@ -42,10 +42,23 @@ print("mean of the squares:", sum(total**2 for total in sums) / 16)
 
 # %%
 # %%exercise 3.1
-def dot_product_variance(d: int, samples: int, generator: torch.Generator) -> float:
-    """Estimate the variance of q . k for q and k with d independent standard normal components."""
+def dot_product_variance(
+    d: int,
+    samples: int,
+    generator: torch.Generator,
+) -> float:
+    """Estimate the variance of the dot product q . k of two random vectors.
+
+    Each sample is a new pair of q and k, with d independent standard normal
+    components each. All randomness comes from the generator. The variance may
+    divide by samples - 1 or by samples, and may use the sample mean or the
+    true mean, zero.
+    """
     if d < 1 or samples < 2:
-        raise ValueError(f"needs d >= 1 and samples >= 2, got d = {d} and samples = {samples}")
+        raise ValueError(
+            "the estimate of a variance needs d >= 1 and samples >= 2, "
+            f"but d = {d} and samples = {samples}"
+        )
     raise NotImplementedError("Exercise 3.1: The variance of a dot product")
 
 
@@ -100,10 +113,15 @@ def scaled_dot_product_attention(
 ) -> tuple[Float[Tensor, "... query d_value"], Float[Tensor, "... query key"]]:
     """Weigh the values by how well each query matches each key.
 
-    Returns the weighted values and the weights. The mask is True where a query may attend to a key,
-    and may broadcast. A query that may attend to nothing gets zeros.
+    Returns the weighted values and the weights. The mask is True where a query
+    may attend to a key, and may broadcast. A query that may attend to nothing
+    gets zeros.
     """
-    check_shapes(q=(q, "... query d_head"), k=(k, "... key d_head"), v=(v, "... key d_value"))
+    check_shapes(
+        q=(q, "... query d_head"),
+        k=(k, "... key d_head"),
+        v=(v, "... key d_value"),
+    )
     check_mask(mask, torch.Size([*q.shape[:-1], k.shape[-2]]))
     raise NotImplementedError("Exercise 3.2: Scaled dot-product attention")
 
@@ -290,9 +308,13 @@ print("output of the last query:", output[2].abs().tolist())
 # %%
 # %%exercise 3.3
 def split_heads(
-    x: Float[Tensor, "... seq d_model"], n_heads: int
+    x: Float[Tensor, "... seq d_model"],
+    n_heads: int,
 ) -> Float[Tensor, "... heads seq d_head"]:
-    """Cut every word vector into n_heads parts of equal width, and put the heads before the words."""
+    """Cut every word vector into n_heads parts of equal width.
+
+    The axis of the heads comes before that of the words.
+    """
     check_shapes(x=(x, "... seq d_model"))
     check_heads(x.shape[-1], n_heads)
     raise NotImplementedError("Exercise 3.3: Splitting into heads")
@@ -317,8 +339,10 @@ print("head 0, reshape:", x.reshape(2, 4, 3)[0].int().tolist())
 
 # %%
 # %%exercise 3.4
-def merge_heads(x: Float[Tensor, "... heads seq d_head"]) -> Float[Tensor, "... seq d_model"]:
-    """Put the parts of all heads side by side again: the inverse of split_heads."""
+def merge_heads(
+    x: Float[Tensor, "... heads seq d_head"],
+) -> Float[Tensor, "... seq d_model"]:
+    """Put all heads side by side again: the inverse of split_heads."""
     check_shapes(x=(x, "... heads seq d_head"))
     raise NotImplementedError("Exercise 3.4: Merging the heads again")
 
@@ -360,7 +384,10 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "... key d_model"],
         value: Float[Tensor, "... key d_model"],
         mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "... query d_model"], Float[Tensor, "... heads query key"]]:
+    ) -> tuple[
+        Float[Tensor, "... query d_model"],
+        Float[Tensor, "... heads query key"],
+    ]:
         """Return the mixed output of all heads, and every head's weights.
 
         The mask broadcasts to (..., heads, query, key).

@@ -34,8 +34,16 @@ from lab_transformer.notebook import compare, progress
 
 # %%
 # %%exercise 4.1
-def sinusoidal_positions(length: int, d_model: int) -> Float[Tensor, "seq d_model"]:
-    """Compute the position table of the 2017 paper: column 2i a sine, column 2i + 1 its cosine."""
+def sinusoidal_positions(
+    length: int,
+    d_model: int,
+) -> Float[Tensor, "seq d_model"]:
+    """Compute the position table of the 2017 paper, in the default dtype.
+
+    In the row of position p, column 2i is the sine and column 2i + 1 the cosine
+    of the angle p * 10000 ** (-2i / d_model), in radians. Angles in single or
+    double precision are both fine; they are 4e-4 apart by position 5,000.
+    """
     check_even(d_model)
     raise NotImplementedError("Exercise 4.1: Sinusoidal positions")
 
@@ -141,10 +149,13 @@ _ = ipywidgets.interact(draw, pair=ipywidgets.IntSlider(value=8, min=0, max=63))
 def shift_matrix(offset: int, d_model: int) -> Float[Tensor, "d_model d_model"]:
     """Build the matrix M with PE[p + offset] == PE[p] @ M for every position p.
 
-    PE is the table of `sinusoidal_positions`. A negative offset moves back.
+    PE is the table of `sinusoidal_positions`. A negative offset moves back. M
+    has the default dtype.
     """
     check_even(d_model)
-    raise NotImplementedError("Exercise 4.2: A fixed matrix moves every position")
+    raise NotImplementedError(
+        "Exercise 4.2: A fixed matrix moves every position",
+    )
 
 
 # %%
@@ -182,12 +193,16 @@ def add_positions(
 ) -> Float[Tensor, "... seq d_model"]:
     """Scale the embeddings by the root of d_model and add a position to each.
 
-    The table of positions may be longer than the sequence; its first rows are used.
+    The table of positions may be longer than the sequence; its first rows are
+    used.
     """
-    check_shapes(embeddings=(embeddings, "... seq d_model"), positions=(positions, "length d_model"))
+    check_shapes(
+        embeddings=(embeddings, "... seq d_model"),
+        positions=(positions, "length d_model"),
+    )
     seq, d_model = embeddings.shape[-2:]
     if seq > len(positions):
-        raise ValueError(f"seq is {seq}, but there are only {len(positions)} positions")
+        raise ValueError(f"seq is {seq}, but only {len(positions)} positions")
     raise NotImplementedError("Exercise 4.3: Adding positions to embeddings")
 
 
@@ -346,9 +361,15 @@ _ = axes.legend()
 # %%
 # %%exercise 4.4
 def rotate(
-    x: Float[Tensor, "... seq d_head"], positions: Int[Tensor, "seq"]
+    x: Float[Tensor, "... seq d_head"],
+    positions: Int[Tensor, "seq"],
 ) -> Float[Tensor, "... seq d_head"]:
-    """Turn every pair of columns (2i, 2i + 1) by its word's position times 10000 ** (-2i / d_head)."""
+    """Turn every pair of columns (2i, 2i + 1) by an angle of its own.
+
+    The angle is the word's position times 10000 ** (-2i / d_head), in radians,
+    from the first column towards the second. Angles in single or double
+    precision are both fine, whatever the dtype of x, which the result keeps.
+    """
     check_shapes(x=(x, "... seq d_head"), positions=(positions, "seq"))
     check_even(x.shape[-1], "d_head")
     raise NotImplementedError("Exercise 4.4: Rotary positions")

@@ -214,7 +214,7 @@ with torch.no_grad():
 
 
 # %% [markdown]
-# ## 5.4 Pre-norm: the residual of 2020
+# ## 5.4 Pre-norm: the path stays free
 #
 # Moving the norm into the branch leaves the path itself untouched: `x` goes on as it came. It is often
 # said that the normalised input is added. Look at what your block gives.

@@ -175,12 +175,15 @@ def _without_words(code: str) -> str:
 
 
 class Number(SphinxRole):
-    """Writes a number that the code of a chapter printed: ``{number}`3.entropy|.2f` ``."""
+    """Writes a number that the code of a chapter printed: ``{number}`3.entropy|.2f` ``.
+
+    Before the point stands the week, or the name of another file in `drawn`.
+    """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         key, _, form = self.text.partition("|")
-        week, _, name = key.partition(".")
-        path = FIGURES / "drawn" / f"week{week}.json"
+        place, _, name = key.partition(".")
+        path = FIGURES / "drawn" / f"{'week' * place.isdigit()}{place}.json"
         self.env.note_dependency(str(path))
         try:
             value = json.loads(path.read_text(encoding="utf-8"))[name]
@@ -195,7 +198,8 @@ def copy_explorables(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.format == "html":
         folder = Path(app.outdir) / "_static" / "explore"
         shutil.copytree(EXPLORE, folder, dirs_exist_ok=True)
-        shutil.copy(FIGURES / "drawn" / "translator.json", folder)
+        for name in ("translator.json", "walk.json"):
+            shutil.copy(FIGURES / "drawn" / name, folder)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

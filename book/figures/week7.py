@@ -113,17 +113,27 @@ class Translator:
         return [self.maps(pair) for pair in self.test]
 
 
-def train(language: str, masked: bool = True, seed: int = 0) -> Translator:
-    """Train a translator; without the mask its cross-attention sees the padding of the batch."""
+def train(
+    language: str,
+    masked: bool = True,
+    sizes: dict[str, int] = SIZES,
+    steps: int = STEPS,
+    rate: float = RATE,
+    seed: int = 0,
+) -> Translator:
+    """Train a translator; the sentence that is shown is held out, too.
+
+    Without the mask its cross-attention sees the padding of the batch.
+    """
     kept, test = split_pairs(draw_pairs(language, N_PAIRS), N_TEST)
     kept = [pair for pair in kept if pair.source != tuple(SHOWN.split())]
     source, target = vocabularies(kept)
     torch.manual_seed(seed)
-    model = Transformer(len(source), len(target), **SIZES, max_length=64)
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, STEPS, pct_start=0.15)
+    model = Transformer(len(source), len(target), **sizes, max_length=64)
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, steps, pct_start=0.15)
     epochs = (batches(kept, source, target, BATCH, seed) for seed in itertools.count())
-    for words, wanted in itertools.islice(itertools.chain.from_iterable(epochs), STEPS):
+    for words, wanted in itertools.islice(itertools.chain.from_iterable(epochs), steps):
         memory, mask = model.encode(words)
         given = shift_right(wanted, target.bos_id)
         logits, _ = model.decode(given, memory, mask if masked else None)
@@ -133,6 +143,11 @@ def train(language: str, masked: bool = True, seed: int = 0) -> Translator:
         optimiser.step()
         schedule.step()
     return Translator(language, model.eval(), source, target, test)
+
+
+def find(language: str, sentence: str) -> Pair:
+    """Find a sentence of the corpus."""
+    return next(p for p in draw_pairs(language, N_PAIRS) if p.source == tuple(sentence.split()))
 
 
 def error_rate(translator: Translator, part: slice, layer: int | None, head: int | None) -> float:
@@ -444,10 +459,7 @@ def main() -> None:
     )
     common.DRAWN.mkdir(parents=True, exist_ok=True)
     (common.DRAWN / "translator.json").write_text(text + "\n", encoding="utf-8")
-    shown = {
-        name: next(pair for pair in draw_pairs(name, N_PAIRS) if pair.source == tuple(SHOWN.split()))
-        for name in translators
-    }
+    shown = {name: find(name, SHOWN) for name in translators}
     draw_crossing(shown)
     draw_maps(translators, layers, shown)
     draw_heads(translators)
