@@ -57,14 +57,15 @@ class Panel:
         text = " ".join([f"<{tag}", *([f'class="{kind}"'] if kind else []), *pairs])
         self._parts.append(f"{text}>{inner}</{tag}>" if inner else f"{text}/>")
 
-    def text(self, x: float, y: float, words: str, kind: str = "") -> None:
+    def text(self, x: float, y: float, words: str, kind: str = "", turn: float = 0) -> None:
         """Write words around a point; `left` and `right` in the kind name the end that stands there.
 
-        A letter after ^ stands high, as in W^Q.
+        A last letter after ^ stands high, as in W^Q. The turn is in degrees, clockwise.
         """
         inner = html.escape(words, quote=False)
-        raised = r'<tspan class="raised" dy="-4">\1</tspan><tspan dy="4">&#8203;</tspan>'
-        self._add("text", kind, re.sub(r"\^(\w)", raised, inner), x=x, y=y)
+        raised = r'<tspan class="raised" dy="-4">\1</tspan>'
+        turned = {"transform": f"rotate({_at(turn)} {_at(x)} {_at(y)})"} if turn else {}
+        self._add("text", kind, re.sub(r"\^(\w)$", raised, inner), x=x, y=y, **turned)
 
     def shape(self, x: float, y: float, words: str, kind: str = "") -> None:
         """Write the shape of what goes along an arrow."""

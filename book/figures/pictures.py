@@ -241,6 +241,28 @@ def draw_twice() -> Panel:
     return panel
 
 
+def draw_wiring(title: str, norm_first: bool) -> Panel:
+    """Draw one sublayer beside the path, with the norm in the branch or on the path."""
+    panel = Panel(206, 165)
+    path, branch = 36, 112
+    panel.text(0, 10, title, "left title")
+    panel.text(path, 196, "x", "strong")
+    panel.arrow((path, 186), (path, 91), kind="path")
+    panel.plus(path, 82)
+    panel.arrow((path, 176), (branch, 176), (branch, 162 if norm_first else 128))
+    panel.box(branch - 44, 98, 88, 28, "sublayer")
+    panel.arrow((branch, 98), (branch, 82), (path + 9, 82))
+    if norm_first:
+        panel.box(branch - 34, 138, 68, 22, "norm")
+        panel.arrow((branch, 138), (branch, 128))
+        panel.arrow((path, 73), (path, 22), kind="path")
+    else:
+        panel.arrow((path, 73), (path, 64), kind="path", plain=True)
+        panel.box(path - 34, 42, 68, 22, "norm")
+        panel.arrow((path, 42), (path, 22), kind="path")
+    return panel
+
+
 # Weeks 5 to 7: the blocks, read from bottom to top like the map of the front page.
 # The source has three words and a pad; the target has the start token, three words and a pad.
 SOURCE, TARGET = torch.tensor([[5, 6, 7, 0]]), torch.tensor([[1, 5, 6, 7, 0]])
@@ -389,6 +411,24 @@ def draw_model() -> Panel:
     panel.text(22, 40, "hidden: the future", "left")
     panel.hatch(4, 56, 12, "pad")
     panel.text(22, 62, "hidden: padding", "left")
+    return panel
+
+
+# Week 6: the mask of the chapter's puzzle.
+def draw_mask(title: str, causal: bool, padding: bool) -> Panel:
+    """Draw who may look at whom under a causal mask, a padding mask, or both."""
+    panel = Panel(196, 216)
+    words = ["<start>", "the", "cat", "sleeps", "<pad>", "<pad>"]
+    allowed = torch.ones(6, 6, dtype=torch.bool)
+    if causal:
+        allowed &= causal_mask(6)
+    if padding:
+        allowed &= padding_mask(torch.tensor([[1, 2, 3, 4, 0, 0]]), 0)[0, 0]
+    panel.text(0, 10, title, "left title")
+    for i, word in enumerate(words):
+        panel.text(54, 73 + 22 * i, word, "right")
+        panel.text(71 + 22 * i, 56, word, "left", turn=-50)
+    panel.mask(60, 62, allowed.tolist(), 22, padded=2 if padding else 0)
     return panel
 
 
@@ -580,7 +620,12 @@ PICTURES: dict[str, Callable[[], Panel]] = {
     "week4-dog-first": lambda: draw_places("dog", "bites", "man"),
     "week4-man-first": lambda: draw_places("man", "bites", "dog"),
     "week4-dog-twice": draw_twice,
+    "week5-post-norm": lambda: draw_wiring("Post-norm", norm_first=False),
+    "week5-pre-norm": lambda: draw_wiring("Pre-norm", norm_first=True),
     "week5-encoder-block": draw_encoder_block,
+    "week6-causal": lambda: draw_mask("Causal", causal=True, padding=False),
+    "week6-padding": lambda: draw_mask("Padding", causal=False, padding=True),
+    "week6-both": lambda: draw_mask("Both", causal=True, padding=True),
     "week6-writing": lambda: draw_writing("the", "dog", "sleeps"),
     "week6-training": lambda: draw_training("the", "cat", "sleeps"),
     "week7-self": lambda: draw_who_asks("Self-attention: one sentence", MEMORY, "S", "(seq, seq)"),

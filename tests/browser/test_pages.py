@@ -266,6 +266,18 @@ def test_paper_shows_the_text_and_nothing_around_it(page: Page, address: str) ->
     assert page.evaluate("document.documentElement.scrollWidth <= 794")
 
 
+def test_a_dark_page_is_printed_on_white(browser: Browser, address: str) -> None:
+    page = browser.new_page(color_scheme="dark")
+    page.goto(address + CHAPTERS[2], wait_until="networkidle")
+    theme = page.locator("html")
+    expect(theme).to_have_attribute("data-theme", "dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(theme).to_have_attribute("data-theme", "light")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(theme).to_have_attribute("data-theme", "dark")
+    page.close()
+
+
 def test_previous_and_next_lead_through_the_weeks(page: Page, address: str) -> None:
     page.goto(address + CHAPTERS[0])
     visited = [page.url.removeprefix(address)]
