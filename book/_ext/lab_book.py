@@ -88,9 +88,10 @@ class Here(SphinxDirective):
             raise self.error(f"no part of {MAP.name} belongs to week {week}")
         svg = re.sub(r"\s*<text.*?</text>", "", svg)
         svg = re.sub(r' role="img" aria-labelledby="[^"]*"', ' aria-hidden="true"', svg)
+        svg = svg.replace(' id="map"', "")
         place = self.env.app.builder.get_relative_uri(self.env.docname, "book/intro")
         words = html.escape(f"You are here: {', '.join(named)}")
-        link = f'<a class="here" href="{place}#the-map">{svg}<span>{words}</span></a>'
+        link = f'<a class="here" href="{place}#map">{svg}<span>{words}</span></a>'
         return [nodes.raw("", link, format="html")]
 
 

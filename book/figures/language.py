@@ -94,7 +94,7 @@ class Panel:
         y: float,
         rows: Sequence[Sequence[float]],
         kind: str = "",
-        form: str | None = None,
+        form: str = ".2f",
         cell: Point = (CELL, CELL),
         most: float = 0,
     ) -> None:
@@ -108,8 +108,24 @@ class Panel:
                 left, top = x + j * cell[0], y + i * cell[1]
                 own = kind or ("minus" if value < 0 else "plus")
                 self.cell(left, top, *cell, own, min(1, abs(value) / most))
-                if form is not None:
-                    self.text(left + cell[0] / 2, top + cell[1] / 2, number(value, form), "digits")
+                self.text(left + cell[0] / 2, top + cell[1] / 2, number(value, form), "digits")
+
+    def block(
+        self,
+        x: float,
+        y: float,
+        rows: int,
+        columns: int,
+        kind: str = "",
+        tint: float = 1,
+        size: float = 11,
+    ) -> None:
+        """Draw a matrix whose numbers do not matter, only its shape."""
+        width, height = columns * size, rows * size
+        self.cell(x, y, width, height, kind, tint)
+        across = [f"M{_at(x)} {_at(y + i * size)}h{_at(width)}" for i in range(1, rows)]
+        down = [f"M{_at(x + j * size)} {_at(y)}v{_at(height)}" for j in range(1, columns)]
+        self._add("path", f"hatch {kind}".strip(), d="".join(across + down))
 
     def mask(
         self, x: float, y: float, allowed: Sequence[Sequence[bool]], size: float, padded: int = 0

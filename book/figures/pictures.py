@@ -92,7 +92,7 @@ def draw_scores() -> Panel:
         panel.text(104 + 44 * i, 34, word, "digits")
         panel.grid(82 + 44 * i, 46, [k[i].tolist()], "key", "g", (44, 24), 2)
         panel.grid(82, 79 + 28 * i, [scores[i].tolist()], form="g", cell=(44, 26), most=6)
-        panel.grid(236, 79 + 28 * i, [weights[i].tolist()], form=".2f", cell=(34, 26), most=1)
+        panel.grid(236, 79 + 28 * i, [weights[i].tolist()], cell=(34, 26), most=1)
     panel.arrow((217, 120), (234, 120))
     panel.text(148, 176, "scores")
     panel.shape(148, 190, shape(scores))
@@ -121,14 +121,30 @@ def draw_mixture() -> Panel:
     return panel
 
 
-# Week 3: four words of six numbers in two heads, as in the chapter's picture of the split.
+# Week 3: four words of six numbers, in two heads.
+def draw_cut(title: str, heads: Callable[[Tensor], Tensor]) -> Panel:
+    """Draw which numbers of four words reach head 0, named by word and column."""
+    panel = Panel(138)
+    x = torch.arange(24).reshape(4, 6)
+    chosen = set(heads(x)[0].flatten().tolist())
+    panel.text(0, 10, title, "left title")
+    for i, row in enumerate(x.tolist()):
+        panel.text(66, 40 + 28 * i, f"word {i}", "right")
+        for j, place in enumerate(row):
+            panel.cell(
+                74 + 40 * j, 28 + 28 * i, 40, 24, "query" if place in chosen else "", place in chosen
+            )
+            panel.text(94 + 40 * j, 40 + 28 * i, f"{i}{j}", "digits")
+    return panel
+
+
 def draw_to_heads() -> Panel:
     """Draw how the words become queries, keys and values, and these become heads."""
     panel = Panel(318)
     x = torch.zeros(2, 4, 6)
     heads = split_heads(x, 2)
     panel.text(0, 10, "1  From words to heads", "left title")
-    panel.grid(137, 30, [[1.0] * 6] * 4, "plain", cell=(11, 11))
+    panel.block(137, 30, 4, 6)
     panel.text(128, 46, "words", "right")
     panel.shape(128, 62, "(4 of 6 numbers)", "right")
     panel.shape(212, 46, "(batch, seq, d_model)", "left")
@@ -141,8 +157,8 @@ def draw_to_heads() -> Panel:
         panel.text(middle, 184, {"query": "queries", "key": "keys", "value": "values"}[kind], kind)
         panel.arrow((middle, 212), (middle, 240), kind=kind)
         for head, tint in enumerate((1.0, 0.3)):
-            panel.grid(middle - 33 + 33 * head, 128, [[tint] * 3] * 4, kind, cell=(11, 11), most=1)
-            panel.grid(middle - 38 + 43 * head, 244, [[tint] * 3] * 4, kind, cell=(11, 11), most=1)
+            panel.block(middle - 33 + 33 * head, 128, 4, 3, kind, tint)
+            panel.block(middle - 38 + 43 * head, 244, 4, 3, kind, tint)
     panel.shape(170, 200, f"each (batch, seq, d_model)  {shape(x)}")
     panel.text(176, 226, "split_heads", "left")
     panel.shape(170, 308, f"each (batch, heads, seq, d_head)  {shape(heads)}")
@@ -164,7 +180,7 @@ def draw_from_heads() -> Panel:
         for width, start, tint in zip(
             widths, (left, left + 11 * widths[0] + gap), (1, 0.3), strict=True
         ):
-            panel.grid(start, y, [[tint] * width] * 4, kind, cell=(11, 11), most=1)
+            panel.block(start, y, 4, width, kind, tint)
         panel.text(126, y + 5, words[0], "left")
         panel.shape(126, y + 22, words[1], "left")
         panel.shape(126, y + 38, words[2], "left")
@@ -182,7 +198,7 @@ def draw_from_heads() -> Panel:
     row(230, (3, 3), 0, "value", ("heads side by side", "(batch, seq, d_model)", shape(merged)))
     panel.arrow((62, 278), (62, 306))
     panel.text(72, 292, "× W^O", "left")
-    panel.grid(29, 312, [[1.0] * 6] * 4, "plain", cell=(11, 11))
+    panel.block(29, 312, 4, 6)
     panel.text(126, 317, "words, as wide as before", "left")
     panel.shape(126, 334, "(batch, seq, d_model)", "left")
     panel.shape(126, 350, shape(merged), "left")
@@ -210,7 +226,7 @@ def draw_places(*words: str) -> Panel:
         panel.text(168, top + 12, "=")
         panel.grid(42, top, [x[i].tolist()], form="g", cell=(19, 24), most=2)
         for left, vectors in [(92, places), (174, x + places), (268, output)]:
-            panel.grid(left, top, [vectors[i].tolist()], form=".2f", cell=(35, 24), most=2)
+            panel.grid(left, top, [vectors[i].tolist()], cell=(35, 24), most=2)
         panel.arrow((246, top + 12), (266, top + 12))
     return panel
 
@@ -228,9 +244,7 @@ def draw_twice() -> Panel:
     for middle, given in [(153, x), (280, placed)]:
         output, _ = scaled_dot_product_attention(given, given, given)
         for i in range(3):
-            panel.grid(
-                middle - 34, 46 + 30 * i, [output[i].tolist()], form=".2f", cell=(34, 24), most=2
-            )
+            panel.grid(middle - 34, 46 + 30 * i, [output[i].tolist()], cell=(34, 24), most=2)
         same = torch.allclose(output[0], output[2])
         edge = middle + 38
         panel.arrow((edge, 58), (edge + 6, 58), (edge + 6, 118), (edge, 118), plain=True)
@@ -615,6 +629,8 @@ PICTURES: dict[str, Callable[[], Panel]] = {
     "week2-views": draw_views,
     "week2-scores": draw_scores,
     "week2-mixture": draw_mixture,
+    "week3-split": lambda: draw_cut("Split: a part of every word", lambda x: split_heads(x, 2)),
+    "week3-reshape": lambda: draw_cut("Reshape: all of two words", lambda x: x.reshape(2, 4, 3)),
     "week3-to-heads": draw_to_heads,
     "week3-from-heads": draw_from_heads,
     "week4-dog-first": lambda: draw_places("dog", "bites", "man"),
