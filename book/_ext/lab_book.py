@@ -23,39 +23,76 @@ from lab_check.paths import package_folder
 
 FIGURES = Path(__file__).parents[1] / "figures"
 EXPLORE = Path(__file__).parents[1] / "explore"
+MAP = Path(__file__).parents[1] / "_static" / "map.svg"
 
 
 class Drawn(SphinxDirective):
     """Puts a drawing of `book/figures` into the page itself, so that it takes the page's colours.
 
-    The argument names the drawing, `:alt:` says what it shows, the content is its caption.
+    The argument names the drawing, `:alt:` says what it shows, the content is its caption. Several
+    names are the panels of one picture, which stand in a row where there is room.
     """
 
     has_content = True
     required_arguments = 1
+    final_argument_whitespace = True
     option_spec: ClassVar[dict[str, Any]] = {"alt": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
-        path = FIGURES / "drawn" / f"{self.arguments[0]}.svg"
-        self.env.note_dependency(str(path))
         if "alt" not in self.options:
             raise self.error("a drawing needs an :alt: text")
+        drawings = [self._drawing(name) for name in self.arguments[0].split()]
+        kind = "panels" if all('class="lab"' in svg for svg in drawings) else "wide"
+        alt = html.escape(self.options["alt"])
+        caption = nodes.caption()
+        children, messages = self.parse_inline("\n".join(self.content), lineno=self.lineno)
+        caption += children
+        inner = f'<div class="{kind}" role="img" aria-label="{alt}">{"".join(drawings)}</div>'
+        figure = nodes.figure("", nodes.raw("", inner, format="html"), caption, classes=["drawn"])
+        return [figure, *messages]
+
+    def _drawing(self, name: str) -> str:
+        path = FIGURES / "drawn" / f"{name}.svg"
+        self.env.note_dependency(str(path))
         if not path.exists():
             raise self.error(f"there is no drawing {path.name}: run its script in book/figures")
         svg = path.read_text(encoding="utf-8")
         svg = svg[svg.index("<svg") :]
-        alt = html.escape(self.options["alt"])
-        svg = svg.replace("<svg", f'<svg role="img" aria-label="{alt}"', 1)
         # Ids are global in a page: two drawings must not share theirs.
-        prefix = re.sub(r"\W", "-", self.arguments[0])
+        prefix = re.sub(r"\W", "-", name)
         svg = re.sub(r'id="([^"]+)"', rf'id="{prefix}-\1"', svg)
-        svg = re.sub(r'(href="|url\()#', rf"\1#{prefix}-", svg)
-        caption = nodes.caption()
-        children, messages = self.parse_inline("\n".join(self.content), lineno=self.lineno)
-        caption += children
-        drawing = nodes.raw("", f'<div class="wide">{svg}</div>', format="html")
-        figure = nodes.figure("", drawing, caption, classes=["drawn"])
-        return [figure, *messages]
+        return re.sub(r'(href="|url\()#', rf"\1#{prefix}-", svg)
+
+
+class Here(SphinxDirective):
+    """Shows the map of the front page, small, with the parts of one week lit."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        week = self.arguments[0]
+        self.env.note_dependency(str(MAP))
+        # Words would be too small to read; the parts are named below.
+        svg = re.sub(r"<(title|desc)\b.*?</\1>", "", MAP.read_text(encoding="utf-8"))
+        named: dict[str, None] = {}
+
+        def light(part: re.Match[str]) -> str:
+            name, weeks = re.findall(r"<text[^>]*>(.*?)</text>", part[0])
+            if week not in weeks.split(", "):
+                return part[0]
+            named[name.removeprefix("+ ")] = None
+            return part[0].replace('class="', 'class="lit ', 1)
+
+        svg = re.sub(r"<g class=.*?</g>", light, svg)
+        if not named:
+            raise self.error(f"no part of {MAP.name} belongs to week {week}")
+        svg = re.sub(r"\s*<text.*?</text>", "", svg)
+        svg = re.sub(r' role="img" aria-labelledby="[^"]*"', ' aria-hidden="true"', svg)
+        svg = svg.replace(' id="map"', "")
+        place = self.env.app.builder.get_relative_uri(self.env.docname, "book/intro")
+        words = html.escape(f"You are here: {', '.join(named)}")
+        link = f'<a class="here" href="{place}#map">{svg}<span>{words}</span></a>'
+        return [nodes.raw("", link, format="html")]
 
 
 class Explorable(SphinxDirective):
@@ -206,6 +243,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives, the role and the scripts."""
     app.add_directive("drawn", Drawn)
     app.add_directive("explorable", Explorable)
+    app.add_directive("here", Here)
     app.add_directive("quiz", Quiz)
     app.add_directive("solutions", Solutions)
     app.add_role("number", Number())

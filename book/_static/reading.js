@@ -47,6 +47,17 @@ document.addEventListener("DOMContentLoaded", () => {
     summary.setAttribute("aria-label", `Pages of “${page}”`);
   }
 
+  // Paper is white, whichever page is on the screen.
+  const page = document.documentElement;
+  let shown = page.dataset.theme;
+  addEventListener("beforeprint", () => {
+    shown = page.dataset.theme;
+    page.dataset.theme = "light";
+  });
+  addEventListener("afterprint", () => {
+    page.dataset.theme = shown;
+  });
+
   // `lab serve --lab` names its JupyterLab in the page.
   const lab = document.querySelector('meta[name="lab"]');
   for (const link of lab ? document.querySelectorAll("a.notebook") : []) {

@@ -169,37 +169,6 @@ def draw_training() -> None:
     common.save(figure, "week3-training")
 
 
-def draw_split() -> None:
-    """Draw which numbers of four words reach head 0: by a split, and by a reshape only."""
-    x = torch.arange(24.0).reshape(4, 6)
-    right = split_heads(x, 2)[0].flatten().tolist()
-    wrong = x.reshape(2, 4, 3)[0].flatten().tolist()
-    figure, axes = plt.subplots(1, 2, figsize=(7.0, 2.4))
-    for ax, chosen, title in zip(
-        axes, [right, wrong], ["split_heads: a part of every word", "reshape: every part of two words"],
-        strict=True,
-    ):  # fmt: skip
-        for row in range(4):
-            for column in range(6):
-                inside = row * 6 + column in chosen
-                ax.add_patch(
-                    plt.Rectangle(
-                        (column, row), 0.92, 0.85, facecolor=BLUE if inside else "none",
-                        edgecolor=BLUE if inside else INK, linewidth=0.8,
-                    )
-                )  # fmt: skip
-                ax.text(
-                    column + 0.46, row + 0.45, f"{row}{column}", ha="center", va="center",
-                    color="white" if inside else INK, fontsize=9,
-                )  # fmt: skip
-        ax.set(xlim=(-0.1, 6), ylim=(4, -0.15), title=title, xticks=[], yticks=[0.4, 1.4, 2.4, 3.4])
-        ax.set_yticklabels([f"word {row}" for row in range(4)])
-        ax.tick_params(length=0)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
-    common.save(figure, "week3-split")
-
-
 def draw_telescope() -> None:
     """Draw where "telescope" looks when one head must serve two readings, and when two may."""
     words = ["the", "man", "saw", "the", "astronomer", "with", "a", "telescope"]
@@ -412,7 +381,6 @@ if __name__ == "__main__":
     measure_typical()
     measure_lengths()
     draw_training()
-    draw_split()
     draw_telescope()
     measure_roles()
     draw_heads()

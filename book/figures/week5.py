@@ -8,8 +8,6 @@ from collections.abc import Callable
 import torch
 from common import BLUE, GREEN, INK, ORANGE, RED, save, save_numbers
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
 from torch import Tensor, nn
 
 from lab_transformer.encoder import Encoder, EncoderBlock
@@ -252,60 +250,6 @@ def slopes() -> dict[str, float]:
     }
 
 
-def draw_wiring() -> None:
-    """Draw one sublayer with its residual path, in both orders."""
-    figure, axes = plt.subplots(1, 2, figsize=(6.6, 3.6))
-
-    def box(ax: Axes, y: float, text: str, colour: str) -> None:
-        ax.add_patch(
-            FancyBboxPatch(
-                (-0.8, y - 0.3),
-                1.6,
-                0.6,
-                boxstyle="round,pad=0.05",
-                facecolor=colour,
-                edgecolor=INK,
-                alpha=0.3,
-            )
-        )
-        ax.text(0, y, text, ha="center", va="center")
-
-    def arrow(
-        ax: Axes, start: tuple[float, float], end: tuple[float, float], head: bool = True
-    ) -> None:
-        style = "-|>" if head else "-"
-        ax.annotate("", end, start, arrowprops={"arrowstyle": style, "color": INK, "lw": 1.6})
-
-    def plus(ax: Axes, y: float) -> None:
-        ax.text(0, y, "+", ha="center", va="center", fontsize=14)
-        ax.add_patch(plt.Circle((0, y), 0.24, facecolor="none", edgecolor=INK, lw=1.4))
-
-    post, pre = axes
-    for ax, title in ((post, "post-norm"), (pre, "pre-norm")):
-        ax.set(xlim=(-1.3, 2.0), ylim=(-0.2, 5.6), aspect="equal", title=title)
-        ax.axis("off")
-        ax.text(0, 0, "x", ha="center", va="center", style="italic")
-        arrow(ax, (0, 4.9), (0, 5.5)) if ax is post else arrow(ax, (0, 4.0), (0, 5.5))
-    # The path leaves below the branch and comes back at the sum.
-    for ax, total in ((post, 3.0), (pre, 3.76)):
-        ax.plot([0, 1.4, 1.4], [0.5, 0.5, total], color=INK, lw=1.6)
-        arrow(ax, (1.4, total), (0.24, total))
-        plus(ax, total)
-    box(post, 1.6, "sublayer", BLUE)
-    box(post, 4.5, "norm", ORANGE)
-    arrow(post, (0, 0.2), (0, 1.27))
-    arrow(post, (0, 1.95), (0, 2.76))
-    arrow(post, (0, 3.24), (0, 4.15))
-    box(pre, 1.3, "norm", ORANGE)
-    box(pre, 2.6, "sublayer", BLUE)
-    arrow(pre, (0, 0.2), (0, 0.97))
-    arrow(pre, (0, 1.65), (0, 2.27))
-    arrow(pre, (0, 2.95), (0, 3.52))
-    post.text(1.5, 1.7, "the path", rotation=90, va="center", color=INK)
-    pre.text(1.5, 2.1, "the path", rotation=90, va="center", color=INK)
-    save(figure, "week5-two-wirings")
-
-
 def blocks() -> dict[str, float]:
     """Count parameters, and take the feed-forward layer apart."""
     torch.manual_seed(0)
@@ -417,7 +361,6 @@ def warm_up() -> dict[str, float]:
 def main() -> None:
     """Draw everything."""
     draw_tables()
-    draw_wiring()
     numbers = padding() | details() | stability() | starts() | slopes() | blocks() | warm_up()
     save_numbers(5, numbers)
 

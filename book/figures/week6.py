@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lab_transformer.decoder import CausalBlock
 from lab_transformer.encoder import EncoderBlock
 from lab_transformer.loss import sequence_loss, shift_right
-from lab_transformer.masking import causal_mask, masked_softmax, padding_mask
+from lab_transformer.masking import masked_softmax, padding_mask
 from lab_transformer.positional import add_positions, sinusoidal_positions
 
 torch.set_num_threads(1)
@@ -209,33 +209,6 @@ def leak() -> tuple[Model, dict[str, float | int | str]]:
     }
 
 
-def draw_masks() -> None:
-    """Draw the causal mask, the padding mask and both."""
-    words = ["<start>", "the", "cat", "sleeps", "<pad>", "<pad>"]
-    tokens = torch.tensor([[1, 3, 9, 18, 0, 0]])
-    causal = causal_mask(6)
-    padding = padding_mask(tokens, PAD)[0, 0].expand(6, 6)
-    figure, axes = plt.subplots(1, 3, figsize=(7.4, 3.1))
-    for ax, mask, title in (
-        (axes[0], causal, "causal"),
-        (axes[1], padding, "padding"),
-        (axes[2], causal & padding, "both: &"),
-    ):
-        ax.set(xlim=(-0.5, 5.5), ylim=(5.5, -0.5), aspect="equal", title=title)
-        for i in range(6):
-            for j in range(6):
-                face = BLUE if mask[i, j] else "none"
-                square = plt.Rectangle(
-                    (j - 0.42, i - 0.42), 0.84, 0.84, facecolor=face, edgecolor=INK, lw=0.6
-                )
-                ax.add_patch(square)
-        ax.set_xticks(range(6), words, rotation=60, ha="right")
-        ax.set_yticks(range(6), words if ax is axes[0] else [""] * 6)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-    save(figure, "week6-three-masks")
-
-
 def triangle() -> dict[str, float]:
     """Ask the gradient which inputs each output depends on."""
     figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.2))
@@ -362,7 +335,6 @@ def losses() -> dict[str, float]:
 
 def main() -> None:
     """Draw everything."""
-    draw_masks()
     causal, numbers = leak()
     save_numbers(6, {**numbers, **triangle(), **parallel(causal), **losses()})
 

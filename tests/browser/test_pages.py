@@ -175,8 +175,37 @@ def test_a_phone_shows_formulas_and_drawings_at_a_size_to_read(browser: Browser,
         assert page.eval_on_selector_all("mjx-container", beyond) == 0, chapter
         assert page.locator("mjx-merror").count() == 0, chapter
         widths = "all => all.map(e => e.getBoundingClientRect().width)"
-        assert min(page.eval_on_selector_all("figure.drawn svg", widths)) >= 500, chapter
+        assert min(page.eval_on_selector_all("figure.drawn .wide svg", widths), default=500) >= 500, (
+            chapter
+        )
+        # A panel fits the page without being shrunk: its words are as large as they were written.
+        assert page.eval_on_selector_all("svg.lab", beyond) == 0, chapter
+        sizes = """all => all.map(e => parseFloat(getComputedStyle(e).fontSize)
+            * e.ownerSVGElement.clientWidth / e.ownerSVGElement.viewBox.baseVal.width)"""
+        assert min(page.eval_on_selector_all("svg.lab text, svg.lab tspan", sizes), default=11) >= 11
     page.close()
+
+
+def test_no_word_of_a_picture_sticks_out_of_it(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1360, "height": 900})
+    out = """all => all.filter(e => {
+        const own = e.getBoundingClientRect(), all = e.ownerSVGElement.getBoundingClientRect();
+        return own.left < all.left - 1 || own.right > all.right + 1
+            || own.top < all.top - 1 || own.bottom > all.bottom + 1;
+    }).map(e => e.textContent)"""
+    for chapter in CHAPTERS:
+        page.goto(address + chapter)
+        assert page.eval_on_selector_all("svg.lab text", out) == [], chapter
+    page.close()
+
+
+def test_every_chapter_shows_its_place_on_the_map(page: Page, address: str) -> None:
+    for week, chapter in enumerate(CHAPTERS, start=1):
+        page.goto(address + chapter)
+        place = page.locator("a.here")
+        expect(place).to_have_text(re.compile("You are here: "))
+        lit = page.locator("a.here g.lit")
+        assert 1 <= lit.count() < page.locator("a.here g").count(), week
 
 
 def test_a_page_loads_what_it_needs_and_no_more(browser: Browser, address: str) -> None:
@@ -235,6 +264,18 @@ def test_paper_shows_the_text_and_nothing_around_it(page: Page, address: str) ->
     for around in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-footer"):
         expect(page.locator(around).first).not_to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= 794")
+
+
+def test_a_dark_page_is_printed_on_white(browser: Browser, address: str) -> None:
+    page = browser.new_page(color_scheme="dark")
+    page.goto(address + CHAPTERS[2], wait_until="networkidle")
+    theme = page.locator("html")
+    expect(theme).to_have_attribute("data-theme", "dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(theme).to_have_attribute("data-theme", "light")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(theme).to_have_attribute("data-theme", "dark")
+    page.close()
 
 
 def test_previous_and_next_lead_through_the_weeks(page: Page, address: str) -> None:
