@@ -48,12 +48,16 @@ def layer_norm(
     bias: Float[Tensor, "d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "... d_model"]:
-    """Normalise every word over its own features, then scale and shift each feature.
+    """Normalise every word over its own features, then scale and shift them.
 
-    Uses the biased variance, with eps inside the root. It is right also where the mean of the features
-    is large against their spread.
+    Uses the biased variance, with eps inside the root. It is right also where
+    the mean of the features is large against their spread.
     """
-    check_shapes(x=(x, "... d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
+    check_shapes(
+        x=(x, "... d_model"),
+        gain=(gain, "d_model"),
+        bias=(bias, "d_model"),
+    )
     raise NotImplementedError("Exercise 5.1: Layer norm")
 
 
@@ -114,19 +118,26 @@ def batch_norm(
     mask: Bool[Tensor, "batch seq"] | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "batch seq d_model"]:
-    """Normalise every feature over all words of the batch, then scale and shift it.
+    """Normalise every feature over all words, then scale and shift it.
 
-    Where the mask is False there is padding: it is left out of mean and (biased) variance, and
-    normalised with them like every other position. The variance is right also where the mean is large
-    against the spread.
+    Where the mask is False there is padding: it is left out of mean and
+    (biased) variance, and normalised with them like every other position.
+    The variance is right also where the mean is large against the spread.
+    All numbers in x are finite, those at padding too.
     """
-    check_shapes(x=(x, "batch seq d_model"), gain=(gain, "d_model"), bias=(bias, "d_model"))
+    check_shapes(
+        x=(x, "batch seq d_model"),
+        gain=(gain, "d_model"),
+        bias=(bias, "d_model"),
+    )
     if mask is not None:
         check_boolean(mask)
         check_shapes(x=(x, "batch seq d_model"), mask=(mask, "batch seq"))
         if not mask.any():
             raise ValueError("the mask leaves no word to take statistics from")
-    raise NotImplementedError("Exercise 5.2: Batch norm that does not count padding")
+    raise NotImplementedError(
+        "Exercise 5.2: Batch norm that does not count padding",
+    )
 
 
 # %%
@@ -201,7 +212,10 @@ def post_norm(
     sublayer: Callable[[Tensor], Tensor],
     norm: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "..."]:
-    """Add the sublayer's result to its input and normalise the sum."""
+    """Add the sublayer's result to its input and normalise the sum.
+
+    The sublayer is called once: it may draw at random, or keep what it sees.
+    """
     raise NotImplementedError("Exercise 5.3: Post-norm: the residual of 2017")
 
 
@@ -227,8 +241,11 @@ def pre_norm(
     sublayer: Callable[[Tensor], Tensor],
     norm: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "..."]:
-    """Normalise only what the sublayer sees, and add its result to the raw input."""
-    raise NotImplementedError("Exercise 5.4: Pre-norm: the residual of 2020")
+    """Normalise what the sublayer sees; add its result to the raw input.
+
+    The sublayer is called once: it may draw at random, or keep what it sees.
+    """
+    raise NotImplementedError("Exercise 5.4: Pre-norm: the path stays free")
 
 
 # %%
@@ -272,7 +289,7 @@ def feed_forward(
     w_2: Float[Tensor, "d_ff d_model"],
     b_2: Float[Tensor, "d_model"],
 ) -> Float[Tensor, "... d_model"]:
-    """Widen every word to d_ff features, keep the positive ones, and come back to d_model."""
+    """Widen a word to d_ff features, keep the positive ones, narrow again."""
     check_shapes(
         x=(x, "... d_model"),
         w_1=(w_1, "d_model d_ff"),
@@ -329,9 +346,18 @@ print("no number in the result is negative:", (before >= 0).all().item())
 # %%
 # %%exercise 5.6
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward, each with a residual path and a norm."""
+    """Self-attention, then feed-forward, each with a residual path and norm.
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+    `pre_norm` and `post_norm` are in scope.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, n_heads)
@@ -346,9 +372,13 @@ class EncoderBlock(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """Let the words look at each other, then think about what they saw.
 
-        `norm_first` chooses pre-norm or post-norm. The mask broadcasts to (batch, heads, seq, seq).
+        `norm_first` chooses pre-norm or post-norm. The mask broadcasts to
+        (batch, heads, seq, seq).
         """
-        check_shapes(x=(x, "... seq d_model"), norm_1=(self.norm_1.weight, "d_model"))
+        check_shapes(
+            x=(x, "... seq d_model"),
+            norm_1=(self.norm_1.weight, "d_model"),
+        )
         raise NotImplementedError("Exercise 5.6: The encoder block")
 
 
@@ -381,12 +411,17 @@ class Encoder(nn.Module):
     """A stack of encoder blocks, with a final norm in the pre-norm case."""
 
     def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
     ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(
-            EncoderBlock(d_model, n_heads, d_ff, norm_first) for _ in range(n_layers)
-        )
+        self.blocks = nn.ModuleList()
+        for _ in range(n_layers):
+            self.blocks.append(EncoderBlock(d_model, n_heads, d_ff, norm_first))
         self.norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
 
     def forward(
@@ -396,7 +431,9 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """Send x through all blocks and the final norm."""
         check_shapes(x=(x, "... seq d_model"))
-        raise NotImplementedError("Exercise 5.7: The encoder: a stack of blocks")
+        raise NotImplementedError(
+            "Exercise 5.7: The encoder: a stack of blocks",
+        )
 
 
 # %% [markdown]

@@ -581,7 +581,9 @@ ARTICLES = {
     "questa",
     "questi",
     "queste",
+    "quest'",
 }
+HEADS = "the queen does not lift the yellow beds"
 
 
 def articles_on_nouns() -> tuple[list[int], int]:
@@ -599,12 +601,13 @@ def articles_on_nouns() -> tuple[list[int], int]:
 
 
 def draw_head(agreeing: bool) -> Panel:
-    """Draw where a head of the trained translator looks while it writes the first sentence.
+    """Draw where a head of the trained translator looks while it writes one sentence.
 
     Either the head whose articles look at nouns, or the head that agrees best with the gold alignment.
     """
-    entry, (counts, articles) = ITALIAN[0], articles_on_nouns()
-    assert max(counts) == articles == 20, "the text says: all twenty"
+    entry = next(entry for entry in ITALIAN if " ".join(entry["source"]) == HEADS)
+    counts, articles = articles_on_nouns()
+    assert max(counts) == articles == 18, "the text says: all eighteen"
     assert len(ITALIAN) == 12, "the text says: in the twelve sentences"
     weights = torch.tensor(entry["weights"])
     sure, possible = ({(s, t) for s, t in entry[kind]} for kind in ("sure", "possible"))
