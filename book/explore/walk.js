@@ -454,9 +454,10 @@ mount("walk", (panel) => {
     panel.stage.scrollIntoView({ behavior: "instant" });
   };
   addEventListener("hashchange", arrive);
-  // The browser goes to the place that the address names, too, and must not be the last to do so.
-  if (document.readyState === "complete") setTimeout(arrive);
-  else addEventListener("load", arrive);
+  // The browser goes to the place that the address names, too, in the frame after all is loaded.
+  const soon = () => requestAnimationFrame(() => requestAnimationFrame(arrive));
+  if (document.readyState === "complete") soon();
+  else addEventListener("load", soon);
 
   let drawn;
   let said;

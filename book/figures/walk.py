@@ -62,6 +62,7 @@ def main() -> None:
         },
     }
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    common.DRAWN.mkdir(parents=True, exist_ok=True)
     (common.DRAWN / "walk.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -293,6 +293,16 @@ def test_address_opens_a_station_and_so_does_the_list_of_contents(page: Page, ad
     station_shown(figure, "feed-forward")
 
 
+def test_a_phone_that_follows_a_link_sees_slider_and_station(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    for name in ("tokens", "cross-attention", "loop"):
+        figure = visit(page, f"{address}{WALK}#station-{name}")
+        page.wait_for_timeout(1000)  # the browser scrolls to the place by itself, too: who is the last?
+        expect(slider(figure, "Station")).to_be_in_viewport()
+        expect(figure.locator(".station:visible h2")).to_be_in_viewport()
+    page.close()
+
+
 def test_a_chapter_leads_to_its_station_and_the_station_back(page: Page, address: str) -> None:
     (chapter,) = HTML.glob("book/07_*.html")
     page.goto(f"{address}book/{chapter.name}")
