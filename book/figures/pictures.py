@@ -257,7 +257,7 @@ def draw_twice() -> Panel:
 
 def draw_wiring(title: str, norm_first: bool) -> Panel:
     """Draw one sublayer beside the path, with the norm in the branch or on the path."""
-    panel = Panel(206, 165)
+    panel = Panel(206, 160)
     path, branch = 36, 112
     panel.text(0, 10, title, "left title")
     panel.text(path, 196, "x", "strong")
