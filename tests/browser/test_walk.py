@@ -197,10 +197,12 @@ def test_every_number_of_every_writing_pass_is_that_of_the_blocks(run: Any, mode
     assert written[1:] == run["answers"]
 
 
-def test_stored_model_is_whole_and_small(data: dict[str, Any], model: Transformer, page: Page) -> None:
+def test_stored_model_is_whole_and_small(
+    data: dict[str, Any], model: Transformer, figure: Locator
+) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == data["parameters"]
     assert (HTML / "_static" / "explore" / "walk.json").stat().st_size < 300_000
-    assert f"{data['parameters']:,} parameters" in page.locator("article").inner_text()
+    assert f"{data['parameters']:,} parameters" in figure.page.locator("article").inner_text()
 
 
 def test_the_heads_look_where_the_page_says(run: Any, data: dict[str, Any]) -> None:
