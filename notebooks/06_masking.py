@@ -62,8 +62,11 @@ show(masking.causal_mask(5))
 
 # %%
 # %%exercise 6.2
-def padding_mask(tokens: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "batch 1 1 key"]:
-    """Allow every query to attend to real words only: padding is hidden as a key."""
+def padding_mask(
+    tokens: Int[Tensor, "batch key"],
+    pad_id: int,
+) -> Bool[Tensor, "batch 1 1 key"]:
+    """Allow every query to attend to real words: padding is hidden as a key."""
     check_shapes(tokens=(tokens, "batch key"))
     raise NotImplementedError("Exercise 6.2: The padding mask")
 
@@ -100,11 +103,15 @@ for name, mask in [("columns", columns), ("rows", columns.mT)]:
 # %%
 # %%exercise 6.3
 def masked_softmax(
-    scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1
+    scores: Float[Tensor, "..."],
+    mask: Bool[Tensor, "..."],
+    dim: int = -1,
 ) -> Float[Tensor, "..."]:
-    """Softmax over the allowed scores only; hidden ones get a weight of exactly zero.
+    """Softmax over the allowed scores; hidden ones weigh exactly zero.
 
-    The mask broadcasts to the scores. Where nothing is allowed along dim, all weights are zero.
+    The mask broadcasts to the scores. Where nothing is allowed along dim, all
+    weights are zero, and so are the gradients of the scores. All scores are
+    finite, hidden ones too.
     """
     check_mask(mask, scores.shape)
     raise NotImplementedError("Exercise 6.3: Softmax under a mask")
@@ -149,8 +156,11 @@ print("-1e9, nothing to look at:", rounded(filled, 3))
 
 # %%
 # %%exercise 6.4
-def shift_right(targets: Int[Tensor, "... seq"], bos_id: int) -> Int[Tensor, "... seq"]:
-    """Make the decoder's input from its target: start with bos_id, drop the last token."""
+def shift_right(
+    targets: Int[Tensor, "... seq"],
+    bos_id: int,
+) -> Int[Tensor, "... seq"]:
+    """Make the decoder's input: bos_id, then all of the target but its last."""
     check_shapes(targets=(targets, "... seq"))
     raise NotImplementedError("Exercise 6.4: Shifted right")
 
@@ -181,13 +191,15 @@ def sequence_loss(
 ) -> Float[Tensor, ""]:
     """Average the cross-entropy over all targets that are not padding.
 
-    Label smoothing gives every word of the vocabulary, the target included, smoothing / vocab of the
-    probability, and the rest to the target, as F.cross_entropy does. A batch of nothing but padding
-    has the loss 0. The padding id may lie outside the vocabulary, as -100 does.
+    Label smoothing gives every word of the vocabulary, the target included,
+    smoothing / vocab of the probability, and the rest to the target, as
+    F.cross_entropy does. A batch of nothing but padding has the loss 0. The
+    padding id may lie outside the vocabulary, as -100 does. All logits are
+    finite: smoothed, a word of probability 0 would cost infinitely much.
     """
     check_shapes(logits=(logits, "... seq vocab"), targets=(targets, "... seq"))
     if not 0.0 <= smoothing <= 1.0:
-        raise ValueError(f"smoothing is a share between 0 and 1, it is {smoothing}")
+        raise ValueError(f"smoothing is a share from 0 to 1, it is {smoothing}")
     raise NotImplementedError("Exercise 6.5: A loss that ignores padding")
 
 
@@ -258,9 +270,18 @@ _ = ipywidgets.interact(draw, smoothing=knob)
 # %%
 # %%exercise 6.6
 class CausalBlock(nn.Module):
-    """An encoder block that never looks ahead: the building block of a GPT."""
+    """An encoder block that never looks ahead: the building block of a GPT.
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+    `causal_mask`, `pre_norm` and `post_norm` are in scope.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, n_heads)
@@ -273,11 +294,15 @@ class CausalBlock(nn.Module):
         x: Float[Tensor, "batch seq d_model"],
         mask: Bool[Tensor, "... seq seq"] | None = None,
     ) -> Float[Tensor, "batch seq d_model"]:
-        """Let every word look at itself and at earlier words, then think about what it saw.
+        """Let every word look at itself and at earlier words, then think.
 
-        The mask hides padding on top; it broadcasts to (batch, heads, seq, seq).
+        The mask hides padding on top; it broadcasts to
+        (batch, heads, seq, seq).
         """
-        check_shapes(x=(x, "... seq d_model"), norm_1=(self.norm_1.weight, "d_model"))
+        check_shapes(
+            x=(x, "... seq d_model"),
+            norm_1=(self.norm_1.weight, "d_model"),
+        )
         check_boolean(mask)
         raise NotImplementedError("Exercise 6.6: The decoder-only block")
 

@@ -68,14 +68,18 @@ def cross_attention(
     memory: Float[Tensor, "... key d_model"],
     attention: MultiHeadAttention,
     memory_mask: Bool[Tensor, "... query key"] | None = None,
-) -> tuple[Float[Tensor, "... query d_model"], Float[Tensor, "... heads query key"]]:
+) -> tuple[
+    Float[Tensor, "... query d_model"],
+    Float[Tensor, "... heads query key"],
+]:
     """Let every position of the output side look at the encoder's result.
 
-    Returns what `attention` returns. The mask hides the source's padding; it broadcasts to
-    (..., heads, query, key).
+    Returns what `attention` returns. The mask hides the source's padding; it
+    broadcasts to (..., heads, query, key).
     """
     check_shapes(
-        decoder_states=(decoder_states, "... query d_model"), memory=(memory, "... key d_model")
+        decoder_states=(decoder_states, "... query d_model"),
+        memory=(memory, "... key d_model"),
     )
     raise NotImplementedError("Exercise 7.1: Cross-attention")
 
@@ -147,9 +151,18 @@ _ = ipywidgets.interact(draw, sharpness=knob)
 # %%
 # %%exercise 7.2
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's result, feed-forward."""
+    """Masked self-attention, cross-attention to the source, feed-forward.
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True) -> None:
+    `causal_mask`, `cross_attention`, `pre_norm` and `post_norm` are in scope.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
+    ) -> None:
         super().__init__()
         self.norm_first = norm_first
         self.attention = MultiHeadAttention(d_model, n_heads)
@@ -165,11 +178,15 @@ class DecoderBlock(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         mask: Bool[Tensor, "... query query"] | None = None,
         memory_mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
+    ) -> tuple[
+        Float[Tensor, "batch query d_model"],
+        Float[Tensor, "batch heads query key"],
+    ]:
         """Return the new states and the weights of the cross-attention.
 
-        `mask` hides padding of the target on top of the future; `memory_mask` hides padding of the
-        source. Both broadcast over heads and queries.
+        `mask` hides padding of the target on top of the future; `memory_mask`
+        hides padding of the source. Both broadcast over heads and queries.
+        A residual path may go through pre_norm or post_norm, or be written out.
         """
         check_shapes(
             x=(x, "... query d_model"),
@@ -217,12 +234,17 @@ class Decoder(nn.Module):
     """A stack of decoder blocks, with a final norm in the pre-norm case."""
 
     def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_ff: int, norm_first: bool = True
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        norm_first: bool = True,
     ) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(
-            DecoderBlock(d_model, n_heads, d_ff, norm_first) for _ in range(n_layers)
-        )
+        self.blocks = nn.ModuleList()
+        for _ in range(n_layers):
+            self.blocks.append(DecoderBlock(d_model, n_heads, d_ff, norm_first))
         self.norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
 
     def forward(
@@ -231,10 +253,18 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         mask: Bool[Tensor, "... query query"] | None = None,
         memory_mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch layers heads query key"]]:
+    ) -> tuple[
+        Float[Tensor, "batch query d_model"],
+        Float[Tensor, "batch layers heads query key"],
+    ]:
         """Return the final states and every block's cross-attention weights."""
-        check_shapes(x=(x, "... query d_model"), memory=(memory, "... key d_model"))
-        raise NotImplementedError("Exercise 7.3: The decoder: a stack of blocks")
+        check_shapes(
+            x=(x, "... query d_model"),
+            memory=(memory, "... key d_model"),
+        )
+        raise NotImplementedError(
+            "Exercise 7.3: The decoder: a stack of blocks",
+        )
 
 
 # %%
@@ -262,7 +292,13 @@ print("every row of every map sums to one:", whole)
 # %%
 # %%exercise 7.4
 class Transformer(nn.Module):
-    """Encoder and decoder with sinusoidal positions; the output layer shares the target embedding."""
+    """Encoder and decoder, with sinusoidal positions.
+
+    The output layer and the target embedding are one matrix: what trains one
+    trains the other. Which of the two takes the other's, and so which initial
+    numbers it has, is up to you. `padding_mask` and `add_positions` are in
+    scope.
+    """
 
     def __init__(
         self,
@@ -284,15 +320,20 @@ class Transformer(nn.Module):
         self.decoder = Decoder(n_layers, d_model, n_heads, d_ff, norm_first)
         self.output = nn.Linear(d_model, target_vocab, bias=False)
         self.positions: Tensor
-        self.register_buffer("positions", sinusoidal_positions(max_length, d_model), persistent=False)
+        positions = sinusoidal_positions(max_length, d_model)
+        self.register_buffer("positions", positions, persistent=False)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=1 / math.sqrt(d_model))
         raise NotImplementedError("Exercise 7.4: The Transformer")
 
     def encode(
-        self, source: Int[Tensor, "batch key"]
-    ) -> tuple[Float[Tensor, "batch key d_model"], Bool[Tensor, "batch 1 1 key"]]:
-        """Read the source once: its states, and the mask that hides its padding."""
+        self,
+        source: Int[Tensor, "batch key"],
+    ) -> tuple[
+        Float[Tensor, "batch key d_model"],
+        Bool[Tensor, "batch 1 1 key"],
+    ]:
+        """Read the source: its states, and the mask that hides its padding."""
         check_shapes(source=(source, "batch key"))
         raise NotImplementedError("Exercise 7.4: The Transformer")
 
@@ -302,19 +343,28 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "batch key d_model"],
         memory_mask: Bool[Tensor, "... query key"] | None = None,
         offset: int = 0,
-    ) -> tuple[Float[Tensor, "batch query vocab"], Float[Tensor, "batch layers heads query key"]]:
-        """Give the logits of the word after each target position, and the cross-attention weights.
+    ) -> tuple[
+        Float[Tensor, "batch query vocab"],
+        Float[Tensor, "batch layers heads query key"],
+    ]:
+        """Give each next word's logits, and the cross-attention weights.
 
-        Padding of the target is hidden as a key, like that of the source. The first target token has
-        the position `offset`: 0, unless earlier tokens are cached.
+        Padding of the target is hidden as a key, like that of the source. The
+        first target token has the position `offset`: 0, unless earlier tokens
+        are cached.
         """
-        check_shapes(target=(target, "batch query"), memory=(memory, "... key d_model"))
+        check_shapes(
+            target=(target, "batch query"),
+            memory=(memory, "... key d_model"),
+        )
         raise NotImplementedError("Exercise 7.4: The Transformer")
 
     def forward(
-        self, source: Int[Tensor, "batch key"], target: Int[Tensor, "batch query"]
+        self,
+        source: Int[Tensor, "batch key"],
+        target: Int[Tensor, "batch query"],
     ) -> Float[Tensor, "batch query vocab"]:
-        """Give the logits of every next word, with the whole target known (teacher forcing)."""
+        """Give each next word's logits, the target known (teacher forcing)."""
         memory, memory_mask = self.encode(source)
         return self.decode(target, memory, memory_mask)[0]
 
@@ -525,13 +575,19 @@ print("to Hindi: more than 9 of 10 sentences without a mistake")
 
 # %%
 # %%exercise 7.5
-def alignment_from_attention(weights: Float[Tensor, "... query key"]) -> set[tuple[int, int]]:
+def alignment_from_attention(
+    weights: Float[Tensor, "... query key"],
+) -> set[tuple[int, int]]:
     """Link every target word to the source word that it attends to most.
 
-    The weights are averaged over all leading axes (heads, layers). Returns pairs (source, target).
+    The weights are averaged over all leading axes (heads, layers). Returns
+    pairs (source, target), one for each target word: of source words with
+    equal weights, any will do.
     """
     check_shapes(weights=(weights, "... query key"))
-    raise NotImplementedError("Exercise 7.5: An alignment from attention weights")
+    raise NotImplementedError(
+        "Exercise 7.5: An alignment from attention weights",
+    )
 
 
 # %%
@@ -606,10 +662,10 @@ def alignment_error_rate(
     sure: set[tuple[int, int]],
     possible: set[tuple[int, int]],
 ) -> float:
-    """Compare a predicted alignment with a gold one: 0.0 is perfect, 1.0 has nothing right.
+    """Compare an alignment with a gold one: 0.0 is perfect, 1.0 all wrong.
 
-    A sure link is possible too, whether `possible` repeats it or not. Nothing predicted where nothing
-    is sure is no error.
+    A sure link is possible too, whether `possible` repeats it or not. Nothing
+    predicted where nothing is sure is no error.
     """
     raise NotImplementedError("Exercise 7.6: The alignment error rate")
 

@@ -94,13 +94,20 @@ def probability(tokens):
 
 # %%
 # %%exercise 8.1
-def greedy_decode(step: Step, bos_id: int, eos_id: int, max_length: int) -> list[int]:
-    """Append the most probable token again and again, until the end token or max_length tokens.
+def greedy_decode(
+    step: Step,
+    bos_id: int,
+    eos_id: int,
+    max_length: int,
+) -> list[int]:
+    """Append the most probable token again and again.
 
-    The result starts with bos_id; it ends with eos_id where that was reached.
+    The result starts with bos_id. It ends with the first eos_id that comes, or
+    has max_length tokens, the start included. Of equally probable tokens any
+    will do. You may take it that bos_id and eos_id differ.
     """
     if max_length < 1:
-        raise ValueError(f"max_length counts the start token, so it is at least 1, not {max_length}")
+        raise ValueError(f"max_length is at least 1, not {max_length}")
     raise NotImplementedError("Exercise 8.1: Greedy decoding")
 
 
@@ -137,7 +144,8 @@ compare(my_prediction, (words(greedy), words(best)))
 def length_normalised(score: float, length: int, penalty: float) -> float:
     """Divide a sum of log-probabilities by ((5 + length) / 6) ** penalty.
 
-    The length counts generated tokens: the end token is one of them, the start token is not.
+    The length counts generated tokens: the end token is one of them, the start
+    token is not.
     """
     raise NotImplementedError("Exercise 8.2: The length penalty")
 
@@ -170,20 +178,30 @@ def beam_search(
     max_length: int,
     length_penalty: float = 0.0,
 ) -> list[tuple[list[int], float]]:
-    """Keep the beam_width most probable prefixes at every step, and rank what they become.
+    """Extend the beam_width most probable prefixes, step by step.
 
-    At every step all one-token continuations of the unfinished prefixes compete by their summed
-    log-probability. Those among the best beam_width that end with eos_id are finished and never
-    extended; the best beam_width of the others go on. Prefixes of max_length tokens are taken as they
-    are. Returns at most beam_width pairs (tokens, score), best first; the score is the
-    length-normalised sum of the log-probabilities. The search may end as soon as no unfinished prefix
-    can still come among them; a length penalty can lift one that is behind now. Another custom is right
-    as well: finished prefixes may keep their places in the beam.
+    1. All one-token continuations of the prefixes compete by their summed
+       log-probability. Impossible ones (-inf) lose to all others: you may
+       drop them.
+    2. Those among the best beam_width that end with eos_id are put aside:
+       they are finished.
+    3. The best beam_width of the others go on, up to max_length tokens, the
+       start included.
+
+    Returns the best beam_width, or fewer, of all that are finished or have
+    max_length tokens, as pairs (tokens, score), best first. The score is the
+    length-normalised sum of the log-probabilities. Stop early only when no
+    prefix can come among them any more: a length penalty can lift one that is
+    behind now.
+
+    Finished prefixes may instead take places in the beam, once or for good. Of
+    equal sums any may come first. You may take it that bos_id and eos_id
+    differ. `length_normalised` is in scope.
     """
     if beam_width < 1:
         raise ValueError(f"beam_width is at least 1, not {beam_width}")
     if max_length < 1:
-        raise ValueError(f"max_length counts the start token, so it is at least 1, not {max_length}")
+        raise ValueError(f"max_length is at least 1, not {max_length}")
     raise NotImplementedError("Exercise 8.3: Beam search")
 
 
@@ -466,20 +484,27 @@ def sample_token(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "..."]:
-    """Draw the next token: divide by the temperature, keep the top_k best, then the top_p nucleus.
+    """Draw the next token: temperature first, then top_k, then the nucleus.
 
-    The nucleus is the smallest set of most probable tokens whose probabilities sum to top_p or more: it
-    is complete where the sum is exactly top_p, and the most probable token is always in it. With both,
-    the probabilities are those among the top_k. A top_k above the size of the vocabulary keeps all.
+    The logits are divided by the temperature. The top_k best stay, or all where
+    there are no more than top_k. Of these the nucleus stays: the smallest set
+    of most probable tokens whose probabilities sum to top_p or more. It is
+    complete where the sum is exactly top_p, and the most probable token is
+    always in it. With both, the probabilities are those among the top_k. Where
+    tokens tie for the last place, you may keep any of them, or all. The
+    caller's logits are left as they are.
     """
     check_shapes(logits=(logits, "... vocab"))
     if temperature <= 0:
-        raise ValueError(f"temperature must be above 0, it is {temperature}; for 0 take the argmax")
+        wrong = f"temperature must be above 0, it is {temperature}"
+        raise ValueError(f"{wrong}; for 0 take the argmax")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k is at least 1, not {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p is above 0 and at most 1, not {top_p}")
-    raise NotImplementedError("Exercise 8.4: Sampling with temperature, top-k and top-p")
+    raise NotImplementedError(
+        "Exercise 8.4: Sampling with temperature, top-k and top-p",
+    )
 
 
 # %%
@@ -586,8 +611,11 @@ assert different["greedy"] < different["top-p 0.9"]
 class CachedAttention(nn.Module):
     """Causal self-attention that keeps the keys and values of earlier tokens.
 
-    It shares the weights of `attention` and can stand in its place: fed one token at a time, or a few,
-    it gives what the full pass gives under a causal mask.
+    It shares the weights of `attention` and can stand in its place: fed one
+    token at a time, or a few, it gives what the full pass gives under a causal
+    mask. What it keeps may be detached: gradients need only reach the tokens
+    and the weights of the same call. `split_heads`, `merge_heads`,
+    `scaled_dot_product_attention` and `causal_mask` are in scope.
     """
 
     def __init__(self, attention: MultiHeadAttention) -> None:
@@ -602,17 +630,23 @@ class CachedAttention(nn.Module):
         key: Float[Tensor, "batch query d_model"],
         value: Float[Tensor, "batch query d_model"],
         mask: Bool[Tensor, "... query key"] | None = None,
-    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "batch heads query key"]]:
-        """Take the new tokens only; return their output, and their weights over all tokens so far.
+    ) -> tuple[
+        Float[Tensor, "batch query d_model"],
+        Float[Tensor, "batch heads query key"],
+    ]:
+        """Take the new tokens only; return their output and their weights.
 
-        The mask is not used: what is cached is earlier, and among the new tokens the order decides.
+        The weights are over all tokens so far. The mask is not used: what is
+        cached is earlier, and among the new tokens the order decides.
         """
         check_shapes(
             query=(query, "... query d_model"),
             key=(key, "... query d_model"),
             value=(value, "... query d_model"),
         )
-        raise NotImplementedError("Exercise 8.5: Attention with a key-value cache")
+        raise NotImplementedError(
+            "Exercise 8.5: Attention with a key-value cache",
+        )
 
 
 # %%
