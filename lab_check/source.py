@@ -102,14 +102,15 @@ def fill(stub: str, text: str) -> str:
 
 
 def solution_lines(text: str) -> list[str]:
-    """List every line of code that a learner has to write, stripped."""
+    """List every line of code that a learner has to write, one that is broken as a whole."""
     lines = text.splitlines(keepends=True)
-    return [
-        line.strip()
-        for begin, end in regions(lines, 0, len(lines))
-        for line in lines[begin + 1 : end - 1]
-        if line.strip()
-    ]
+    found: list[str] = []
+    still_open = 0
+    for begin, end in regions(lines, 0, len(lines)):
+        for line in filter(None, map(str.strip, lines[begin + 1 : end - 1])):
+            found += [line] if not still_open else [f"{found.pop()} {line}"]
+            still_open += sum(line.count(sign) for sign in "([{") - sum(map(line.count, ")]}"))
+    return found
 
 
 # Characters of a file; the course's own have half as many. A tree takes some hundred times as much.

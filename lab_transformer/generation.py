@@ -124,8 +124,8 @@ def generate(
     step, tokens = gpt_step(model), list(prompt)
     for _ in range(max_new):
         log_probabilities = step(torch.tensor([tokens[-model.max_length :]]))
-        drawn = sample_token(log_probabilities[0], temperature, top_k, top_p, generator)
-        tokens.append(int(drawn))
-        if tokens[-1] == eos_id:
+        drawn = int(sample_token(log_probabilities[0], temperature, top_k, top_p, generator))
+        tokens.append(drawn)
+        if drawn == eos_id:
             break
     return tokens

@@ -217,8 +217,9 @@ def test_on_another_machine_the_course_runs_its_notebook_anew(
 
 
 def test_a_notebook_without_its_whole_week_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "student-01.py").write_text("")
-    words = ["grade", tmp_path, "--out", tmp_path / "grades", "--exercises", "6.1", "--notebooks"]
+    (tmp_path / "class" / "student-01").mkdir(parents=True)
+    out = tmp_path / "grades"
+    words = ["grade", tmp_path / "class", "--out", out, "--exercises", "6.1", "--notebooks"]
     done = run(command(*words))
     assert done.returncode == 2
     assert "all exercises of its week" in done.stderr
