@@ -80,6 +80,11 @@ def _reason(property: Property) -> str:
     return property.said
 
 
+def _left(groups: list[tuple[Property, str, list[Property]]]) -> int:
+    """Count what fails beyond the first few."""
+    return sum(1 + len(others) for *_, others in groups[FEW:])
+
+
 def _alike(others: list[Property]) -> str:
     return f"and {len(others)} more for the same reason"
 
@@ -120,7 +125,7 @@ def _properties(result: Result, whole: bool) -> Iterator[list[tuple[str, str]]]:
             named = ": " + "; ".join(p.sentence for p in others) if whole else ""
             yield [(f"        {_alike(others)}{named}", "dim")]
     if not whole and len(shown) < len(result.broken):
-        left = sum(1 + len(others) for *_, others in groups[FEW:])
+        left = _left(groups)
         more = f"and {left} more" if left else f"all {len(result.broken)} by name"
         yield [(f"    {more}: lab check {result.exercise.id} --all", "dim")]
     yield from ([(f"    ✓ {p.sentence}", "dim")] for p in result.properties if p.ok)
@@ -215,20 +220,19 @@ def _link(exercise: Exercise, reading: str) -> str:
 
 def _lists(result: Result) -> str:
     """List what fails, the first few unfolded, then what holds."""
-    items = []
-    for property, said, others in failing(result):
+    groups, items = failing(result), []
+    for property, said, others in groups:
         message = f"<pre>{_escape(said)}</pre>" if said else ""
         if others:
             alike = "".join(f'<li class="bad">{_escape(p.sentence)}</li>' for p in others)
             message += _folded(_alike(others), alike)
         items.append(f'<li class="bad">{_escape(property.sentence)}{message}</li>')
     few, more = items[:FEW], items[FEW:]
-    left = sum(1 + len(others) for *_, others in failing(result)[FEW:])
     holds = [f'<li class="good">{_escape(p.sentence)}</li>' for p in result.properties if p.ok]
     return "".join(
         [
             f"<ul>{''.join(few)}</ul>" if few else "",
-            _folded(f"and {left} more", "".join(more)) if more else "",
+            _folded(f"and {_left(groups)} more", "".join(more)) if more else "",
             f"<ul>{''.join(holds)}</ul>" if holds else "",
         ]
     )

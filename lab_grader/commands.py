@@ -136,12 +136,13 @@ def _record(args: argparse.Namespace) -> int:
     from lab_check.bars import bar
     from lab_check.exercises import select
     from lab_grader import record
+    from lab_grader.grading.model import counted
 
     _in_checkout("record")
     old = record.outdated(select(args.what))
     with bar("recording", len(old)) as done:
         record.store(old, done)
-    print(f"{len(old)} exercise{'s' * (len(old) != 1)} recorded, all others are up to date.")
+    print(f"{counted(len(old), 'exercise')} recorded, all others are up to date.")
     return 0
 
 

@@ -135,6 +135,11 @@ class Grade:
         return facts | extra
 
 
+def counted(number: int, thing: str) -> str:
+    """Count things in words."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def notebook_id(week: int) -> str:
     """Give the id under which the notebook of a week stands among the exercises."""
     return f"{week}.{NOTEBOOK}"

@@ -33,6 +33,7 @@ from lab_grader.grading.model import (
     Grade,
     HandedIn,
     Refused,
+    counted,
     is_notebook,
     notebook_id,
     refused,
@@ -357,11 +358,6 @@ def _progress(total: int) -> Iterator[Callable[[bool], None]]:
         yield done
 
 
-def counted(number: int, thing: str) -> str:
-    """Count things in words."""
-    return f"{number} {thing}{'s' * (number != 1)}"
-
-
 def _say(everybody: list[HandedIn], refusals: list[Refused], graded: list[HandedIn], out: Path) -> None:
     for refusal in refusals:
         print(f"not understood: {refusal.source}: {refusal.reason}")
@@ -388,7 +384,7 @@ def _end(book: Gradebook) -> int:
     if not count:
         return UNFINISHED if ungraded else 0
     print(
-        f"{count} unexpected error{'s' * (count > 1)} of the grader itself: all else is graded, and "
+        f"{counted(count, 'unexpected error')} of the grader itself: all else is graded, and "
         f"{book.folder / ERRORS} says where. The same command tries again.",
         file=sys.stderr,
     )

@@ -16,7 +16,7 @@ from lab_check.files import write_whole
 from lab_grader.grading.gradebook.sheet import to_csv
 from lab_grader.grading.intake.collect import folded
 from lab_grader.grading.intake.entry import stubs
-from lab_grader.grading.model import Grade, HandedIn, Refused, order
+from lab_grader.grading.model import Grade, HandedIn, Refused, counted, order
 
 FILE = "gradebook.sqlite"
 _TABLES = """
@@ -256,7 +256,7 @@ def attention(book: Gradebook) -> list[dict[str, str]]:
         },
         "twins": {s: f"this one is {s!a}" for own in twins.values() if len(own) > 1 for s in own},
         "timeout": {s: ", ".join(exercises) for s, exercises in slow.items()},
-        "late": {s: f"{days} day{'s' * (days > 1)}" for s, days in late.items()},
+        "late": {s: counted(days, "day") for s, days in late.items()},
     }
     return [
         {"kind": kind, "student": student, "detail": detail}

@@ -19,7 +19,7 @@ from lab_check import card, source
 from lab_check.calling.failures import Picture
 from lab_check.exercises import catalogue, read_more, topics
 from lab_grader.grading.gradebook.book import Gradebook, attention, write_report
-from lab_grader.grading.model import is_notebook, order, title
+from lab_grader.grading.model import counted, is_notebook, order, title
 
 TEMPLATES = Path(__file__).with_name("templates")
 HEADLINES = {
@@ -555,7 +555,7 @@ def _markdown(page: dict[str, Any]) -> str:
 
 def _late(row: dict[str, Any]) -> str:
     days = row.get("late_days", 0)
-    return f", {days} day{'s' * (days > 1)} late" if days else ""
+    return f", {counted(days, 'day')} late" if days else ""
 
 
 def _plain(text: str) -> str:
