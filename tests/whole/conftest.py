@@ -1,0 +1,5 @@
+"""Gradebooks to look into."""
+
+from gradebooks import filled
+
+__all__ = ["filled"]
