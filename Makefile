@@ -48,7 +48,7 @@ quick: $(ENV) ## lint, and the tests that need no bank, sandbox or browser
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
 
 quick-tests: $(ENV)
-	@$(PYTEST) -q tests/plain tests/exercises $(ARGS)
+	@$(PYTEST) -n auto -q tests/plain tests/exercises $(ARGS)
 
 # The notebooks' stored outputs are tested too, unless ARGS selects tests: a notebook only makes sense as a
 # whole.

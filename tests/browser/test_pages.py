@@ -34,8 +34,7 @@ def test_every_week_from_1_to_8_has_a_chapter_and_a_notebook() -> None:
     assert [Path(page).name[:2] for page in NOTEBOOKS] == weeks
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1360])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1360, "light")])
 def test_pages_ask_nobody_else_raise_no_error_and_never_scroll_sideways(
     browser: Browser, address: str, width: int, scheme: str
 ) -> None:

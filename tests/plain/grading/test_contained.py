@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import resource
 import time
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 from near import Near
-from small_class import RIGHT
 from small_notebook import RIGHT as PACKAGE
 from small_notebook import prepared
 
@@ -22,7 +20,7 @@ from lab_check.diagnosing.turns import KnownTurns
 from lab_check.exercises import catalogue
 from lab_grader import bank
 from lab_grader.grading import engines
-from lab_grader.grading.engines import Task, grade_task, run_locally
+from lab_grader.grading.engines import Task, grade_task
 from lab_grader.grading.judging import budget, judge
 from lab_grader.grading.model import TRACEBACK, Conditions, Grade, HandedIn, Limits
 from lab_grader.grading.notebooks import week_notebook
@@ -100,30 +98,6 @@ def test_an_error_with_a_notebook_costs_the_notebook(
     (grade,) = grade_task(task)
     assert (grade.exercise, grade.status, grade.points) == ("6.notebook", "unexpected", 0.0)
     grade.extra[TRACEBACK].encode()
-
-
-# A student of this name ends the process that grades it.
-def _ends(task: Task) -> list[Grade]:
-    if task.submission.student == "student-03":
-        os._exit(1)
-    return []
-
-
-def test_who_ends_the_judge_is_found_and_others_are_graded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "grade_task", _ends)
-    tasks = [
-        Task(
-            HandedIn(f"student-{number:02}", {"masking.py": RIGHT.encode()}), ("6.1",),
-            Conditions("process", 7, {}),
-        )
-        for number in range(6)
-    ]  # fmt: skip
-    results = {task.submission.student: grades for task, grades in run_locally(tasks, 2)}
-    assert len(results) == 6
-    (lost,) = results.pop("student-03")
-    assert lost.status == "unexpected"
-    assert "ended the judge's process twice" in lost.feedback
-    assert all(grades == [] for grades in results.values())
 
 
 def test_work_of_the_judge_ends_at_the_deadline() -> None:
