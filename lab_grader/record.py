@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import contextlib
 import fcntl
+import functools
 import gc
 import hashlib
 import json
@@ -189,16 +191,39 @@ def digest(exercises: list[Exercise]) -> str:
     return hashlib.sha256(" ".join(map(_digest, exercises)).encode()).hexdigest()
 
 
+def _with_imported(modules: set[str]) -> list[Path]:
+    """Give the files of some modules of the library, and of all that they import of it."""
+    found: set[str] = set()
+    while modules:
+        found |= modules
+        modules = set().union(*(_imported(package_folder() / f"{name}.py") for name in modules)) - found
+    return [package_folder() / f"{name}.py" for name in found]
+
+
+@functools.cache
+def _imported(path: Path) -> frozenset[str]:
+    """Name the modules of the library that a file imports, wherever it does; a text names none."""
+    if path.suffix != ".py":
+        return frozenset()
+    library = package_folder().name
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module == library:
+            names |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{library}."):
+            names.add((node.module or "").partition(".")[2])
+    return frozenset(names)
+
+
 def _digest(exercise: Exercise) -> str:
     """Sum up everything that a recording depends on."""
-    week = f"week{exercise.week}"
+    asked = [*TESTS.glob(f"test_week{exercise.week}_*.py"), *(_BANK / exercise.id).glob("*.*")]
+    modules = {catalogue()[id].module for id in (exercise.id, *exercise.needs)}
     sources = [
-        package_folder() / "_checks.py",
-        *{package_folder() / f"{other.module}.py" for other in catalogue().values()},
+        *_with_imported(modules.union(*map(_imported, asked))),
         *(path for folder in _DECIDES for path in (CHECK / folder).glob("*.py")),
-        *TESTS.glob(f"test_{week}_*.py"),
         *_BANK.glob("*.py"),
-        *(_BANK / exercise.id).glob("*.*"),
+        *asked,
     ]
     hashed = hashlib.sha256()
     # In an order that is the same in a clone and in a wheel, whose folders lie elsewhere.

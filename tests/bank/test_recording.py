@@ -1,5 +1,6 @@
 """Recording: nothing is done twice, and nothing comes out otherwise for that."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,11 @@ from torch import Tensor, nn
 from lab_check.calling.calls import InProcess, Target
 from lab_check.diagnosing.fingerprints import Trace, store, turns_from
 from lab_check.errors import UserError
+from lab_check.exercises import catalogue
+from lab_check.paths import package_folder
 from lab_check.running.bench import Bench, trace_test
 from lab_check.running.tape import PUBLISHED_SEED
-from lab_grader import bank
+from lab_grader import bank, record
 
 EXERCISE = "4.1"
 
@@ -48,6 +51,30 @@ def test_stored_turns_are_read_as_they_were() -> None:
     stored = store(turns, right)
     assert stored[0] == [["x"], {"b/0": ["value", 4.0]}, []]
     assert turns_from(stored, right) == turns
+
+
+@pytest.mark.parametrize(
+    ("changed", "outdated"),
+    [
+        ("rnn.py", {"1.3"}),
+        ("attention.py", {"3.2", "7.4"}),  # a Transformer attends
+        ("transformer.py", {"7.4"}),
+        ("corpus.py", set()),
+    ],
+)
+def test_a_module_outdates_what_imports_it(
+    changed: str, outdated: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / package_folder().name
+    shutil.copytree(package_folder(), library)
+    some = [catalogue()[id] for id in ("1.3", "3.2", "7.4")]
+    monkeypatch.setattr(record, "package_folder", lambda: library)
+    before = [record.digest([exercise]) for exercise in some]
+    with (library / changed).open("a") as file:
+        file.write("# more\n")
+    after = [record.digest([exercise]) for exercise in some]
+    changes = zip(some, before, after, strict=True)
+    assert {one.id for one, was, now in changes if was != now} == outdated
 
 
 class Odd(nn.Module):

@@ -236,7 +236,9 @@ def test_a_week_read_to_its_end_is_remembered(page: Page, address: str) -> None:
     page.locator(".prev-next-footer").scroll_into_view_if_needed()
     expect(week).to_have_class(re.compile(r"\bread\b"))
     page.goto(address + "book/intro.html")
-    expect(page.locator("#reading-progress")).to_have_text(re.compile(f"1 of {len(CHAPTERS)} weeks read"))
+    expect(page.locator("#reading-progress")).to_have_text(
+        re.compile(f"1 of {len(CHAPTERS)} weeks read")
+    )
 
 
 def test_a_notebook_can_be_launched_downloaded_edited_and_asked_about(page: Page, address: str) -> None:
