@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab_check.calling.failures import Failure, Raised
+from lab_check.calling.failures import Failure, Raised, WrongType
 from lab_check.running.submission import Seen
 
 Fingerprint = list[Any]
@@ -39,6 +39,8 @@ def fingerprint(seen: Seen) -> Fingerprint:
         if isinstance(seen.outcome, Raised):
             kind, text = seen.outcome.kind, seen.outcome.said
             said = [_hash(text), _hash(re.sub(r"\d+", "", text))]
+        elif isinstance(seen.outcome, WrongType) and seen.returned is None:
+            kind = str(seen.outcome)  # an array and a generator cannot come back, and are two mistakes
         # Wrong shapes differ from each other: what came back tells them apart.
         returned = [] if seen.returned is None else [_print(_widest(seen.returned.value))]
         return ["failure", said, seen.outcome.symptom, kind, *returned]

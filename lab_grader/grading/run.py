@@ -22,7 +22,7 @@ from lab_check.errors import UserError
 from lab_check.exercises import Exercise, UnknownExerciseError, catalogue, select
 from lab_check.paths import package_folder
 from lab_grader.grading import engines
-from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook, said_of
+from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook, kept, said_of
 from lab_grader.grading.gradebook.policy import Course, book_address, read_course, read_roster
 from lab_grader.grading.intake import collect
 from lab_grader.grading.model import (
@@ -102,7 +102,9 @@ def grade(
         if not handed_in:
             raise UserError(f"{submissions} holds no submission")
         book = Gradebook(out)
+        stack.enter_context(kept(out))
         try:
+            book.reserve()
             chosen_seed = book.seed(seed)
             _warn_of(seed)
             book.receive(handed_in, refusals)
@@ -397,10 +399,11 @@ def report(out: Path) -> int:
 
     book = _existing(out)
     try:
-        book.write_files()
-        reports.write(out, book)
-        print(f"Open {out / 'index.html'}.")
-        return _end(book)
+        with kept(out):
+            book.write_files()
+            reports.write(out, book)
+            print(f"Open {out / 'index.html'}.")
+            return _end(book)
     finally:
         book.close()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,20 @@ class Gradebook:
         except (OSError, sqlite3.Error) as error:
             raise UserError(f"the gradebook in {folder} cannot be opened: {error}") from None
         self.folder = folder
+        self._folder: int | None = None
+
+    def reserve(self) -> None:
+        """Keep other runs out until this process ends: two at once would take each other's students."""
+        # A lock on the folder leaves no file behind. Disks that have none are trusted.
+        self._folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another `lab grade` is at work in {self.folder}: wait for it, or name another --out"
+            ) from None
+        except OSError:
+            pass
 
     def close(self) -> None:
         """Leave one file behind."""
@@ -57,6 +73,8 @@ class Gradebook:
         with contextlib.suppress(sqlite3.OperationalError):
             self._base.execute("pragma journal_mode = delete")
         self._base.close()
+        if self._folder is not None:
+            os.close(self._folder)
 
     def fact(self, name: str) -> str | None:
         """Read a fact of this grading."""
@@ -217,6 +235,18 @@ class Gradebook:
         grades = self.grades()
         write_report(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
         write_report(self.folder / "gradebook.csv", to_csv(table(grades, self.ungraded())))
+
+
+@contextlib.contextmanager
+def kept(folder: Path) -> Iterator[None]:
+    """Say in a sentence what is wrong where a gradebook cannot be read or written any more."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise UserError(
+            f"the gradebook in {folder} cannot be used: {error}. What was graded before is kept: once "
+            f"that is mended, the same command goes on"
+        ) from None
 
 
 def attention(book: Gradebook) -> list[dict[str, str]]:

@@ -76,10 +76,10 @@ def read_course(path: Path | None) -> Course:
     if path is None:
         return Course()
     try:
-        facts = tomllib.loads(path.read_text(encoding="utf-8"))
+        facts = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML, of UTF-8, or of a number with thousands of digits
         raise UserError(f"{path} is not TOML: {error}") from None
     except RecursionError:
         raise UserError(f"{path} is nested too deeply") from None
@@ -139,7 +139,7 @@ def _only(path: Path, prefix: str, table: Any, allowed: set[str]) -> None:
     for key in table:
         if key not in allowed:
             raise UserError(
-                f"{path}: {prefix}{key} is not known; allowed: {', '.join(sorted(allowed))}"
+                f"{path}: {prefix}{clean(key)} is not known; allowed: {', '.join(sorted(allowed))}"
             )
 
 
@@ -201,7 +201,8 @@ def read_roster(path: Path) -> list[str]:
         names = [name.strip().casefold() for name in head]
         if "student" in names:
             column = names.index("student")
-            found = (row[column].strip() for row in rows if column < len(row))
+            # A row of nothing but separators is an empty one.
+            found = (row[column].strip(" \t,;|") for row in rows if column < len(row))
             return [clean_name(name) for name in found if name]
     columns = ", ".join(clean(name.strip()) for name in max((head for head, *_ in tables), key=len))
     raise UserError(

@@ -38,6 +38,7 @@ NAME = 500
 DEPTH = 30
 MAGIC = "%%exercise"
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_ENCRYPTED = 1  # the bit of a zip member's flags
 _CHUNK = 4096
 _SHORT = 20_000
 # What Python says of text that it cannot read, or that is too deep for it.
@@ -222,6 +223,8 @@ def _zip_members(file: IO[bytes], tree: Tree) -> Iterator[tuple[str, bytes]]:
             if stat.S_ISLNK(member.external_attr >> 16):
                 tree.notes.append(f"{member.filename} is a link and was left out")
                 continue
+            if member.flag_bits & _ENCRYPTED:
+                raise Unreadable("the archive is encrypted: hand it in without a password")
             with archive.open(member) as inner:
                 content = some(inner, most_of(member.filename) + 1)  # whatever size it claims
             unpacked += len(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,30 @@ def test_a_roster_of_one_column_needs_no_delimiter(tmp_path: Path) -> None:
     path = tmp_path / "roster.csv"
     path.write_text("student\nÖz, A.\n\nstudent-02\n")
     assert read_roster(path) == ["Öz, A.", "student-02"]
+
+
+def test_a_row_of_separators_is_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "roster.csv"
+    path.write_text("student\n,\n;;\nstudent-02,\n")
+    assert read_roster(path) == ["student-02"]
+
+
+def test_a_course_file_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "course.toml"
+    path.write_bytes(codecs.BOM_UTF8 + b"attempts = 2\n")
+    assert read_course(path).attempts == 2
+
+
+def test_a_number_of_thousands_of_digits_is_refused_in_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "course.toml"
+    path.write_text(f"attempts = {'9' * 5000}\n")
+    with pytest.raises(UserError, match=r"course\.toml"):
+        read_course(path)
+
+
+def test_an_unknown_key_is_told_without_its_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "course.toml"
+    path.write_text('"\\u001b[2J" = 1\n')
+    with pytest.raises(UserError) as raised:
+        read_course(path)
+    assert "\x1b" not in str(raised.value)
