@@ -241,7 +241,9 @@ def _raised(error: BaseException) -> Raised:
         if Path(frame.filename).parent.name == "lab_transformer"
     ]
     if isinstance(error, SyntaxError):
-        message = f"{kind} in {_short(error.filename or '')}, line {error.lineno}: {error.msg}"
+        place = f" in {_short(error.filename)}" if error.filename else ""
+        line = f", line {error.lineno}" if error.lineno else ""
+        message = f"{kind}{place}{line}: {error.msg}"
     elif frames:
         # The learner's own line is the innermost one that is not one of the library's own checks.
         own = [f for f in frames if not f.filename.endswith("_checks.py")] or frames

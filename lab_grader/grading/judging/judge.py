@@ -256,11 +256,6 @@ def _text(result: Result, example: dict[str, Any] | None) -> str:
     return "\n".join(lines)
 
 
-def _placed(message: str) -> str:
-    """Leave out the place of an error that knows none."""
-    return message.replace(", line None", "").replace(" in lab_transformer/:", ":")
-
-
 def _grade(submission: HandedIn, result: Result, example: Property | None, isolation: str) -> Grade:
     result = _without_numbers(result)
     exercise = result.exercise
@@ -289,12 +284,12 @@ def _grade(submission: HandedIn, result: Result, example: Property | None, isola
         else {
             "name": said.name,
             "kind": said.kind,
-            "message": printable(_placed(said.message), _LONGEST),
+            "message": printable(said.message, _LONGEST),
         },
-        feedback=printable(_placed(_text(result, in_public)), _LONGEST),
+        feedback=printable(_text(result, in_public), _LONGEST),
         isolation=isolation,
         seconds=round(result.seconds, 3),
         digest=submission.digest,
-        extra={"said": [printable(_placed(p.message)) for p in broken]}
+        extra={"said": [printable(p.message) for p in broken]}
         | ({"example": in_public} if in_public else {}),
     )
