@@ -23,7 +23,7 @@ def add_commands(command: Command) -> None:
     release.add_argument("--weeks", default="", metavar="1-3", help="the weeks to release (all)")
     release.add_argument("--zip", action="store_true", help="write OUT.zip instead of a folder")
     release.add_argument(
-        "--course", type=Path, metavar="FILE", help="course.toml: of it, where the book is published"
+        "--course", type=Path, metavar="FILE", help="course.toml: of it, weeks and the book's address"
     )
     release.add_argument(
         "--book", metavar="URL",
@@ -68,7 +68,7 @@ def add_commands(command: Command) -> None:
     )
     grade.add_argument("--out", type=Path, required=True, metavar="GRADES", help="where grades go")
     choice = grade.add_mutually_exclusive_group()
-    choice.add_argument("--week", type=int, help="grade one week (all)")
+    choice.add_argument("--week", type=int, help="grade one week (all of the course)")
     choice.add_argument("--exercises", default="", metavar="3.1,3.2", help="grade these exercises")
     grade.add_argument(
         "--notebooks", action=argparse.BooleanOptionalAction, default=None,
@@ -83,7 +83,10 @@ def add_commands(command: Command) -> None:
     grade.add_argument("--isolation", choices=["full", "reduced", "process"], help="full on Linux")
     grade.add_argument("--roster", type=Path, metavar="FILE", help="CSV of all students")
     grade.add_argument(
-        "--course", type=Path, metavar="FILE", help="course.toml: points, deadlines, attempts, limits"
+        "--course",
+        type=Path,
+        metavar="FILE",
+        help="course.toml: weeks, points, deadlines, limits and more",
     )
     grade.add_argument("--book", metavar="URL", help="where the book's pages are, for links in reports")
     regrade = command("regrade", _regrade, "have grades made again by the next `lab grade`")
@@ -128,8 +131,9 @@ def _release(args: argparse.Namespace) -> int:
     from lab_grader.grading.gradebook.policy import book_address, read_course
     from lab_grader.release import release
 
-    book = book_address(args.book, "--book") or read_course(args.course).book
-    return release(args.out, args.weeks, args.zip, book)
+    course = read_course(args.course)
+    book = book_address(args.book, "--book") or course.book
+    return release(args.out, args.weeks or course.weeks, args.zip, book)
 
 
 def _record(args: argparse.Namespace) -> int:

@@ -13,8 +13,9 @@ from pathlib import Path
 from lab_check import source
 from lab_check.bars import bar
 from lab_check.errors import UserError
-from lab_check.exercises import Exercise, catalogue, to_json
+from lab_check.exercises import Exercise, to_json
 from lab_check.paths import CHECK, NOTEBOOKS, RECORDINGS, RELEASED, REQUIREMENTS, TESTS, package_folder
+from lab_grader.grading.gradebook.policy import of_weeks
 from lab_grader.record import KINDS, record_all
 
 TEMPLATES = Path(__file__).with_name("workspace")
@@ -26,7 +27,7 @@ LEARNER_HEADING = "# == what a learner needs ==\n"
 
 def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") -> int:
     """Write a workspace, or its zip, where nothing of anybody's is in the way."""
-    exercises = choose(weeks)
+    exercises = of_weeks(weeks, "--weeks")
     if zipped and out.suffix != ".zip":
         out = out.with_name(out.name + ".zip")
     _refuse_to_overwrite(out, zipped)
@@ -42,23 +43,6 @@ def release(out: Path, weeks: str = "", zipped: bool = False, book: str = "") ->
             shutil.copytree(folder, out)
     print(f"Released {len(exercises)} exercises to {out}. Its README.md says how to begin.")
     return 0
-
-
-def choose(weeks: str) -> list[Exercise]:
-    """Read ``1-3`` or ``2,5`` as the exercises of those weeks; nothing means all."""
-    everything = list(catalogue().values())
-    there = {exercise.week for exercise in everything}
-    wanted: set[int] = set()
-    for part in filter(None, weeks.replace(" ", "").split(",")):
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if bounds is None:
-            raise UserError(f"--weeks takes 3, 1-3 or 1,4-6, not {weeks!r}")
-        wanted |= set(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-    if wanted - there or (weeks and not wanted):
-        raise UserError(
-            f"there is nothing for --weeks {weeks}: the weeks are {min(there)} to {max(there)}"
-        )
-    return [exercise for exercise in everything if not wanted or exercise.week in wanted]
 
 
 def _refuse_to_overwrite(out: Path, zipped: bool) -> None:

@@ -23,7 +23,13 @@ from lab_check.exercises import Exercise, UnknownExerciseError, catalogue, selec
 from lab_check.paths import package_folder
 from lab_grader.grading import engines
 from lab_grader.grading.gradebook.book import ERRORS, FILE, Gradebook, kept, said_of
-from lab_grader.grading.gradebook.policy import Course, book_address, read_course, read_roster
+from lab_grader.grading.gradebook.policy import (
+    Course,
+    book_address,
+    of_weeks,
+    read_course,
+    read_roster,
+)
 from lab_grader.grading.intake import collect
 from lab_grader.grading.model import (
     LEVELS,
@@ -90,7 +96,7 @@ def grade(
         raise UserError(
             f"the course asks for isolation {course.isolation!r} at least, and {level!r} is less"
         )
-    exercises = select(what)
+    exercises = select(what) if what else of_weeks(course.weeks, "weeks")
     graded_notebooks = _notebooks(notebooks, what, exercises, course)
     students = None if roster is None else read_roster(roster)
     with contextlib.ExitStack() as stack:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_check.errors import UserError
-from lab_check.exercises import catalogue
+from lab_check.exercises import Exercise, catalogue
 from lab_grader.grading.intake.clean import clean, clean_name
 from lab_grader.grading.model import LEVELS, Grade, Limits
 
@@ -25,8 +25,9 @@ _MOST = 1e9
 
 @dataclass(frozen=True)
 class Course:
-    """Points, deadlines, limits and the least isolation; everything may be left out."""
+    """Weeks, points, deadlines, limits and the least isolation; everything may be left out."""
 
+    weeks: str = ""  # such as 1-8; all where none is named
     points: dict[str, float] = field(default_factory=dict)
     deadlines: dict[int, datetime] = field(default_factory=dict)
     late_per_day: float = 0.0
@@ -85,8 +86,12 @@ def read_course(path: Path | None) -> Course:
         raise UserError(f"{path} is nested too deeply") from None
     _only(
         path, "", facts,
-        {"points", "deadlines", "late", "attempts", "isolation", "book", "limits", "notebook"},
+        {"weeks", "points", "deadlines", "late", "attempts", "isolation", "book", "limits", "notebook"},
     )  # fmt: skip
+    weeks = facts.get("weeks", "")
+    if not isinstance(weeks, str):
+        raise UserError(f'{path}: weeks is a text, such as "1-8", not {weeks!r}')
+    of_weeks(weeks, f"{path}: weeks")
     late = facts.get("late", {})
     _only(path, "late.", late, {"per_day", "most"})
     isolation = facts.get("isolation", "process")
@@ -105,6 +110,7 @@ def read_course(path: Path | None) -> Course:
     own = {key: limits.pop(key) for key in list(limits) if isinstance(limits[key], dict)}
     base = _limits(path, "limits", limits, Limits())
     return Course(
+        weeks=weeks,
         points={id: _number(path, f"points.{id}", n) for id, n in _by_exercise(path, facts, "points")},
         deadlines=_deadlines(path, facts.get("deadlines", {})),
         late_per_day=_share(path, "late.per_day", late.get("per_day", 0.0)),
@@ -122,6 +128,23 @@ def read_course(path: Path | None) -> Course:
             if _known(path, "limits", id)
         },
     )
+
+
+def of_weeks(weeks: str, origin: str) -> list[Exercise]:
+    """Read ``1-3`` or ``2,5`` as the exercises of those weeks; nothing means all."""
+    everything = list(catalogue().values())
+    there = {exercise.week for exercise in everything}
+    wanted: set[int] = set()
+    for part in filter(None, weeks.replace(" ", "").split(",")):
+        bounds = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part, flags=re.ASCII)
+        if bounds is None:
+            raise UserError(f"{origin} takes 3, 1-3 or 1,4-6, not {weeks!r}")
+        wanted |= set(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
+    if wanted - there or (weeks and not wanted):
+        raise UserError(
+            f"there is nothing for {origin} {weeks}: the weeks are {min(there)} to {max(there)}"
+        )
+    return [exercise for exercise in everything if not wanted or exercise.week in wanted]
 
 
 def book_address(book: Any, origin: str) -> str:
