@@ -413,6 +413,17 @@ def test_what_cannot_be_read_is_worth_what_the_course_says(tmp_path: Path) -> No
     assert [(line["points"], line["max_points"]) for line in lines(out)] == [(0, 10)]
 
 
+def test_a_course_of_some_weeks_is_graded_on_those(tmp_path: Path) -> None:
+    entry = tmp_path / "class" / "student-01.zip"
+    entry.parent.mkdir()
+    entry.write_bytes(b"no zip")
+    course = tmp_path / "course.toml"
+    course.write_text('weeks = "2, 6"\n')
+    out = tmp_path / "grades"
+    run_.grade(tmp_path / "class", out, [], isolation="process", seed=7, course_file=course)
+    assert {line["exercise"][0] for line in lines(out)} == {"2", "6"}
+
+
 def test_a_notebook_that_is_left_out_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     course = Course(notebooks=True)
     assert run_._notebooks(None, ["6.1"], select(["6.1"]), course) == []
