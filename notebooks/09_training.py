@@ -2,9 +2,9 @@
 # # Notebook 9: The recipe
 #
 # In week 7 a translator learned from a training loop that was simply there. Now you write that loop:
-# what is dropped, which sentences share a batch, how fast it learns, what one step does, and how to tell
-# whether it has learned anything. Then you train with it. [The chapter](../book/09_training.md) has the
-# story; here you build it.
+# what is dropped, which sentences share a batch, how fast it learns, what one step does, and how to
+# tell whether it has learned anything. Then you train with it. [The chapter](../book/09_training.md)
+# has the story; here you build it.
 
 # %%
 # %load_ext lab_check
@@ -15,8 +15,6 @@ import itertools
 import math
 import random
 import statistics
-import tempfile
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
@@ -72,8 +70,8 @@ print("mean:", round(dropped.mean().item(), 1))
 compare(my_prediction, found)
 
 # %% [markdown]
-# In the library's `Transformer` dropout acts on the output of every sublayer, and on the sums of embeddings
-# and positions. It belongs to training: `train()` switches it on, `eval()` off.
+# In the library's `Transformer` dropout acts on the output of every sublayer, and on the sums of
+# embeddings and positions. It belongs to training: `train()` switches it on, `eval()` off.
 
 # %%
 torch.manual_seed(0)
@@ -90,8 +88,8 @@ for name, training_mode in [("training", True), ("in use", False)]:
 # %% [markdown]
 # ## 9.2 Batches of like length
 #
-# A batch is a rectangle, so short sentences beside a long one are mostly padding. Sort by length, and let
-# each batch hold as many sentences as a budget of tokens allows.
+# A batch is a rectangle, so short sentences beside a long one are mostly padding. Sort by length, and
+# let each batch hold as many sentences as a budget of tokens allows.
 
 
 # %%
@@ -129,8 +127,8 @@ for batch in training.token_batches(lengths, max_tokens=18):
     print(f"lengths {held}: {len(held)} x {held[-1]} tokens")
 
 # %% [markdown]
-# **Predict, run, explain.** Now 20,000 sentence pairs of week 7. In batches of 64, in the order in which
-# they come: what share of all tokens is padding?
+# **Predict, run, explain.** Now 20,000 sentence pairs of week 7. In batches of 64, in the order in
+# which they come: what share of all tokens is padding?
 
 # %%
 my_prediction = None  # a share between 0 and 1
@@ -183,8 +181,8 @@ def noam_rate(step: int, d_model: int, warmup: int) -> float:
 
 
 # %% [markdown]
-# **Predict, run, explain.** The base model of the paper: width 512, 4,000 steps of warm-up. Compare the
-# rate at step 1,000 with its highest, and that at step 16,000. Which shares are they?
+# **Predict, run, explain.** The base model of the paper: width 512, 4,000 steps of warm-up. Compare
+# the rate at step 1,000 with its highest, and that at step 16,000. Which shares are they?
 
 # %%
 my_prediction = None  # such as (0.5, 0.5)
@@ -209,8 +207,8 @@ plt.show()
 # %% [markdown]
 # ## 9.4 A step of AdamW
 #
-# Adam divides a running mean of the gradient by the size that gradients have had lately. Both means begin
-# at zero and are corrected for it. Decay shrinks the parameter, apart from all that.
+# Adam divides a running mean of the gradient by the size that gradients have had lately. Both means
+# begin at zero and are corrected for it. Decay shrinks the parameter, apart from all that.
 
 
 # %%
@@ -254,8 +252,8 @@ def adamw_step(
 
 
 # %% [markdown]
-# **Predict, run, explain.** Two parameters, never moved before. The gradient of one is 0.61, of the other
-# 0.00019. The rate is 0.001, without decay. By how much does each move?
+# **Predict, run, explain.** Two parameters, never moved before. The gradient of one is 0.61, of the
+# other 0.00019. The rate is 0.001, without decay. By how much does each move?
 
 # %%
 my_prediction = None  # two numbers
@@ -270,8 +268,8 @@ print("after the first step:", rounded(moved, 4))
 compare(my_prediction, rounded(start - moved, 4))
 
 # %% [markdown]
-# The first step is as long as the rate, however small the gradient. So it is also a first step on trust: its
-# direction comes from one batch. That is what a warm-up is for.
+# The first step is as long as the rate, however small the gradient. So it is also a first step on
+# trust: its direction comes from one batch. That is what a warm-up is for.
 #
 # Is it the same as PyTorch's? Fifty steps, side by side:
 
@@ -290,10 +288,10 @@ for slope in slopes:
 print("same as torch.optim.AdamW:", torch.allclose(ours, theirs.detach()))
 
 # %% [markdown]
-# **Predict, run, explain.** Decay can also be added to the gradient, as an L2 penalty does. Four thousand
-# weights start at 1. Half of them have gradients of size 1, half of size 0.01, pure noise around 0. After
-# 400 steps with decay 0.1 *beside* the gradient, both halves have shrunk to about 0.7. And with the decay
-# *in* the gradient?
+# **Predict, run, explain.** Decay can also be added to the gradient, as an L2 penalty does. Four
+# thousand weights start at 1. Half of them have gradients of size 1, half of size 0.01, pure noise
+# around 0. After 400 steps with decay 0.1 *beside* the gradient, both halves have shrunk to about 0.7.
+# And with the decay *in* the gradient?
 
 # %%
 my_prediction = None  # two numbers: large gradients, small gradients
@@ -323,15 +321,16 @@ compare(my_prediction, inside)
 
 
 # %% [markdown]
-# In the gradient, decay is divided by the gradient's size like everything else. Where gradients are small it
-# becomes a force that nothing holds against. So with Adam, weight decay and an L2 penalty are two things.
+# In the gradient, decay is divided by the gradient's size like everything else. Where gradients are
+# small it becomes a force that nothing holds against. So with Adam, weight decay and an L2 penalty are
+# two things.
 #
 # ## 9.5 A step of training
 #
 # Forget the old gradients, look at a batch, compute the loss, go back, clip, move.
 #
-# In scope, besides the names above: `shift_right` and `sequence_loss` from week 6, and `clip_gradients`
-# from 1.6.
+# In scope, besides the names above: `shift_right` and `sequence_loss` from week 6, and
+# `clip_gradients` from 1.6.
 
 
 # %%
@@ -371,17 +370,17 @@ def train_step(
 # %% [markdown]
 # Does it learn? Before you train for long, ask two questions that take seconds.
 #
-# **The first loss.** A model that knows nothing gives all V words the same probability, and a word costs
-# log V.
+# **The first loss.** A model that knows nothing gives all V words the same probability, and a word
+# costs log V.
 #
-# **Predict, run, explain.** Our fresh model shares one matrix between embeddings and output. Is its first
-# loss lower than log V, about that, or clearly higher?
+# **Predict, run, explain.** Our fresh model shares one matrix between embeddings and output. Is its
+# first loss lower than log V, about that, or clearly higher?
 
 # %%
 my_prediction = None  # "lower", "about" or "higher"
 
 # %%
-pairs = [pair for pair in corpus.draw_pairs("italian", 31_000)]
+pairs = corpus.draw_pairs("italian", 31_000)
 pairs = [pair for pair in pairs if len(pair.source) <= 7]
 kept, held_out = corpus.split_pairs(pairs, 1_000)
 both = itertools.chain.from_iterable((p.source, p.target) for p in pairs)
@@ -419,9 +418,9 @@ judged = "higher" if firsts[0] > 0.3 else "about"
 compare(my_prediction, judged)
 
 # %% [markdown]
-# Two reasons. Logits of variance 1 cost about 0.5 even where they mean nothing. And the word just read comes
-# along the residual path to the output, where its own row of the matrix waits: its logit is far above the
-# others, and the next word is almost never the same one.
+# Two reasons. Logits of variance 1 cost about 0.5 even where they mean nothing. And the word just read
+# comes along the residual path to the output, where its own row of the matrix waits: its logit is far
+# above the others, and the next word is almost never the same one.
 
 # %% tags=["nbval-ignore-output"]
 source, target = to_batch(held_out[:200])
@@ -435,8 +434,8 @@ print(f"mean logit of the word just read: {read.mean():.2f}")
 assert read.mean() > 3
 
 # %% [markdown]
-# **One batch by heart.** A loop that is right can learn sixteen sentences by heart. If yours cannot, no
-# amount of data will help.
+# **One batch by heart.** A loop that is right can learn sixteen sentences by heart. If yours cannot,
+# no amount of data will help.
 
 # %%
 source, target = to_batch(kept[:16])
@@ -475,8 +474,8 @@ print("of new sentences at most a few:", exact(model, held_out[:200]) < 0.2)
 # %% [markdown]
 # ## 9.6 The loss on held-out sentences
 #
-# The loss of a batch that is being learned says little. The one to watch is that of sentences which the model
-# never trains on, without dropout, every word counted alike.
+# The loss of a batch that is being learned says little. The one to watch is that of sentences which
+# the model never trains on, without dropout, every word counted alike.
 #
 # In scope: as in 9.5.
 
@@ -511,9 +510,9 @@ def evaluate(
 
 
 # %% [markdown]
-# **Predict, run, explain.** A model gives every word the same three chances: word 3 gets 1/2, word 4 gets
-# 1/4, word 5 gets 1/8. One batch has nine words, all of them 3, so each costs 0.69. Another has a single
-# word, a 5, which costs 2.08. What is the loss per word?
+# **Predict, run, explain.** A model gives every word the same three chances: word 3 gets 1/2, word 4
+# gets 1/4, word 5 gets 1/8. One batch has nine words, all of them 3, so each costs 0.69. Another has a
+# single word, a 5, which costs 2.08. What is the loss per word?
 
 # %%
 my_prediction = None  # a number
@@ -539,8 +538,8 @@ compare(my_prediction, round(together, 2))
 # %% [markdown]
 # ## A translator learns
 #
-# All of it together: batches of like length, dropout, label smoothing, the rate, AdamW, clipping. The model
-# is that of week 7, with one matrix in three places.
+# All of it together: batches of like length, dropout, label smoothing, the rate, AdamW, clipping. The
+# model is that of week 7, with one matrix in three places.
 
 # %%
 WARMUP, STEPS, EARLY = 240, 480, 180
@@ -583,8 +582,8 @@ def learn(seed):
 model, early = learn(seed=0)
 
 # %% [markdown]
-# **Predict, run, explain.** Trained on sentences of at most seven words. What share of new sentences of that
-# length does it translate without a mistake? And of sentences of nine words and more?
+# **Predict, run, explain.** Trained on sentences of at most seven words. What share of new sentences
+# of that length does it translate without a mistake? And of sentences of nine words and more?
 
 # %%
 my_prediction = None  # two shares
@@ -610,11 +609,11 @@ print("longer ones: less than half right:", right["longer"] < 0.5)
 #
 # ### The true word all the same
 #
-# Here is the same model as it was well before the end of its training. Behind a teacher it reads the true
-# words, whatever it would have said; alone it reads its own.
+# Here is the same model as it was well before the end of its training. Behind a teacher it reads the
+# true words, whatever it would have said; alone it reads its own.
 #
-# **Predict, run, explain.** Over many sentences: when does it get more words wrong, behind the teacher or
-# alone?
+# **Predict, run, explain.** Over many sentences: when does it get more words wrong, behind the teacher
+# or alone?
 
 # %%
 my_prediction = None  # "behind the teacher" or "alone"
@@ -651,13 +650,14 @@ compare(my_prediction, max(wrong, key=wrong.get))
 
 
 # %% [markdown]
-# After the wrong word the next line reads the true one: the mistake costs, and goes nowhere. Alone, the model
-# has to go on from what it said. That is all there is to "parallel in training, autoregressive in use".
+# After the wrong word the next line reads the true one: the mistake costs, and goes nowhere. Alone,
+# the model has to go on from what it said. That is all there is to "parallel in training,
+# autoregressive in use".
 #
 # ## 9.7 BLEU
 #
-# One wrong ending and a sentence counts as wrong. BLEU gives part of the credit: it counts runs of one to
-# four words that are also in a reference.
+# One wrong ending and a sentence counts as wrong. BLEU gives part of the credit: it counts runs of one
+# to four words that are also in a reference.
 #
 # In scope: `math` and `Counter`.
 
@@ -691,7 +691,8 @@ def bleu(
 
 
 # %%
-gold = "the cat sits on the red mat".split()
+reference = "the cat sits on the red mat"
+gold = reference.split()
 tries = [
     "the cat sits on the red box",
     "the the the the the the the",
@@ -705,15 +706,17 @@ for text in tries:
     print(f"with single words only {one:.1f}")
 
 # %% [markdown]
-# **Predict, run, explain.** Two translations. The first is perfect: 100. The second shares four words and two
-# pairs of words with its reference, but no run of three: 0. What is the BLEU of both together?
+# **Predict, run, explain.** Two translations. The first is perfect: 100. The second shares four words
+# and two pairs of words with its reference, but no run of three: 0. What is the BLEU of both together?
 
 # %%
 my_prediction = None  # a number from 0 to 100
 
 # %%
-said = [gold, "a dog runs to the old house".split()]
-wanted = [gold, "a dog barks at the old horse".split()]
+texts = [reference, "a dog runs to the old house"]
+said = [text.split() for text in texts]
+texts = [reference, "a dog barks at the old horse"]
+wanted = [text.split() for text in texts]
 both = zip(said, wanted, strict=True)
 alone = [metrics.bleu([one], [other]) for one, other in both]
 print("each:", [round(score) for score in alone])
@@ -721,8 +724,8 @@ print("mean of both:", round(statistics.fmean(alone)))
 compare(my_prediction, round(metrics.bleu(said, wanted)))
 
 # %% [markdown]
-# Counts are added up before anything is divided, so the second sentence brings in what it has, and BLEU is
-# not a mean of BLEUs. Now your translator:
+# Counts are added up before anything is divided, so the second sentence brings in what it has, and
+# BLEU is not a mean of BLEUs. Now your translator:
 
 # %%
 scores = {}
@@ -733,8 +736,8 @@ print("new sentences: BLEU above 95:", scores["new"] > 95)
 print("longer ones: lower:", scores["longer"] < scores["new"] - 5)
 
 # %% [markdown]
-# And what BLEU cannot see. Three changes to right translations: one is just as right, one says something
-# else, one says the opposite.
+# And what BLEU cannot see. Three changes to right translations: one is just as right, one says
+# something else, one says the opposite.
 
 # %%
 negated = [list(p.target) for p in drawn if "non" in p.target][:300]
