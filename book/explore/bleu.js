@@ -56,7 +56,7 @@ mount("bleu", (panel) => {
   const text = panel.text("Your translation", EXAMPLES["One word wrong"]);
   const fill = ([name, words]) => [name, () => ((reference.value = REFERENCE), (text.value = words))];
   panel.buttons(Object.fromEntries(Object.entries(EXAMPLES).map(fill)), "Examples");
-  const numbers = panel.numbers("BLEU", "mean of the precisions", "brevity penalty", "words, of");
+  const numbers = panel.numbers("BLEU", "mean of the precisions", "brevity penalty", "words");
   const table = panel.add(html("div", { class: "runs" }));
 
   return () => {
@@ -88,6 +88,7 @@ mount("bleu", (panel) => {
       `BLEU is ${score.toFixed(1)}: ${hits[0]} of ${counted[0].length} words match, and ${hits[3]} of ${counted[3].length} runs of four.`,
       clipped ? `${clipped} ${clipped === 1 ? "word is" : "words are"} there more often than in the reference: clipped.` : "",
       least >= 0 ? `No ${least === 0 ? "word" : `run of ${least + 1}`} matches, so the product is zero.` : "",
+      [text, reference].some(({ value }) => split(value).length > MOST) ? `Only the first ${MOST} words are used.` : "",
       short ? `It is too short, which takes ${percent(1 - penalty)} away.` : "",
     ].filter(Boolean).join(" ");
   };
