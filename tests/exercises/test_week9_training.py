@@ -25,21 +25,28 @@ SOURCE_VOCAB, TARGET_VOCAB, PAD, BOS = 11, 13, 0, 1
 # 9.1 Dropout
 
 
-def lost_and_kept(x):
+def lost_and_kept(x, p):
     """Make what recognition looks at in a random result: shares, sizes, and what was lost together."""
 
     def seen(out):
-        if not isinstance(out, torch.Tensor) or out.shape != x.shape or not out.isfinite().all():
+        if not isinstance(out, torch.Tensor) or out.shape != x.shape:
             return out
         lost, ratio = out == 0, (out / x).flatten()
         kept = ratio[~lost.flatten()]
-        flat = lost.reshape(-1, lost.shape[-1]) if lost.ndim > 1 else lost[None]
+        quantiles = [kept.quantile(share).item() for share in (0.02, 0.3, 0.98)] if len(kept) else []
+        near = bool(len(kept)) and bool((kept * (1 - p) - 1).abs().max() < 1e-3)
+        share = lost.double().mean().item()
+        rows = lost.reshape(-1, lost.shape[-1])
         return [
-            round(lost.double().mean().item(), 1),
-            [kept.min().item(), kept.median().item(), kept.max().item()] if len(kept) else [],
-            bool((flat == flat[:, :1]).all()),
-            bool((flat == flat[:1]).all()),
-            int(lost.sum()) == round(lost.double().mean().item(), 2) * lost.numel(),
+            str(out.dtype),
+            round(share, 1) if len(kept) > 1000 else share > 0,
+            near,
+            [str(number) if not math.isfinite(number) else number for number in quantiles],
+            bool((rows == rows[:, :1]).all()),
+            len(rows) > 1 and bool((rows == rows[:1]).all()),
+            bool((lost == lost[:1]).all()) and x.ndim > 2,
+            p < 1 and int(lost.sum()) == round(p * lost.numel()),
+            bool(lost[x < 0].any()) == bool(lost[x > 0].any()),
         ]
 
     return seen
@@ -47,7 +54,7 @@ def lost_and_kept(x):
 
 def drop(submission, x, p, generator=None):
     """Drop numbers of x, none of which is zero."""
-    function = submission.training.dropout.seen_as(lost_and_kept(x), 0.1)
+    function = submission.training.dropout.seen_as(lost_and_kept(x, p), 0.1)
     out = function(x, p, generator) if generator is not None else function(x, p)
     require(out.shape == x.shape, f"the shape should stay {tuple(x.shape)}, it is {tuple(out.shape)}")
     return out
@@ -151,10 +158,7 @@ def test_without_a_generator_numbers_are_lost_too(submission, draw):
 def test_gradients_go_where_numbers_were_kept_and_are_scaled_like_them(submission, draw):
     x, p = draw_numbers(draw, torch.float64, batch=BATCH, seq=6, d_model=D_MODEL), 0.4
 
-    def seen(out):
-        return lost_and_kept(x)(out)
-
-    function = submission.training.dropout.seen_as(seen, 0.3)
+    function = submission.training.dropout.seen_as(lost_and_kept(x, p), 0.1)
     generator = draw.generator()
     out = function(x, p, generator)
     found = gradients(function, x, p, generator)["0"]
@@ -184,7 +188,7 @@ def test_with_p_1_all_is_zero_and_so_are_the_gradients(submission, draw):
 @guard("9.1")
 def test_dropout_keeps_shape_and_dtype(submission, draw):
     for dtype in (torch.float32, torch.float64):
-        x = draw_numbers(draw, dtype, seq=9, d_model=8)
+        x = draw_numbers(draw, dtype, batch=1, seq=9, d_model=8)
         keeps_dtype(drop(submission, x, 0.3, draw.generator()), dtype)
     x = draw_numbers(draw, d_model=400)
     drop(submission, x, 0.3, draw.generator())
@@ -480,8 +484,8 @@ def read_state(state):
     fits = isinstance(state, tuple | list) and len(state) == 3
     if not fits or not all(isinstance(part, torch.Tensor) for part in state[1:]):
         raise WrongType("the state should be (step, mean, square): a number and two tensors")
-    if isinstance(state[0], bool) or not isinstance(state[0], int):
-        raise WrongType("the step in the state should be a plain integer")
+    if isinstance(state[0], bool) or not isinstance(state[0], int | float):
+        raise WrongType("the step in the state should be a plain number")
     return state
 
 
@@ -582,7 +586,7 @@ def test_the_rate_may_change_from_step_to_step(submission, expected, draw):
 
 @exercise("9.4")
 def test_a_vector_and_a_single_number_are_parameters_too(submission, expected, draw):
-    for axes in ({"d_out": 5}, {}):
+    for axes in ({"d_out": 5}, {}, {"d_in": 1, "d_out": 3}):
         tensors = [draw.normal(dtype=torch.float64, **axes) for _ in range(2)]
         compare_step(submission, expected, *tensors, None, 0.02)
 
@@ -635,13 +639,13 @@ def draw_batch(draw, pad_id=PAD, rows=BATCH, longest=QUERY):
     return source, target
 
 
-def models(submission, expected, draw, dropout=0.0):
+def models(submission, expected, draw, dropout=0.0, scale=0.5):
     """Make a small model on both sides, with the same drawn parameters."""
     theirs = expected.training.WordModel(SOURCE_VOCAB, TARGET_VOCAB, D_MODEL, dropout)
     mine = submission.training.WordModel(SOURCE_VOCAB, TARGET_VOCAB, D_MODEL, dropout)
     theirs.double()
     mine.double()
-    state = draw.state(theirs)
+    state = draw.state(theirs, scale)
     for model in (theirs, mine):
         model.load_state_dict(state)
     return mine, theirs
@@ -703,14 +707,15 @@ def test_all_gradients_are_clipped_as_one(submission, expected, draw):
     (mine, theirs), batch = models(submission, expected, draw), draw_batch(draw)
     right = take_steps(expected, theirs, [batch], 2.0, 0.05)
     found = take_steps(submission, mine, [batch], 2.0, 0.05)
+    mine.gradients()  # whatever is left tells mistakes apart
     compare_training(*found, *right, "with gradients clipped to 0.05, ")
 
 
 @exercise("9.5")
-def test_small_gradients_are_not_blown_up_to_the_limit(submission, expected, draw):
-    (mine, theirs), batch = models(submission, expected, draw), draw_batch(draw)
-    right = take_steps(expected, theirs, [batch], 0.5, 50.0)
-    compare_training(*take_steps(submission, mine, [batch], 0.5, 50.0), *right, "far below the limit, ")
+def test_gradients_below_the_limit_stay_as_they_are(submission, expected, draw):
+    (mine, theirs), batch = models(submission, expected, draw, scale=4.0), draw_batch(draw)
+    right = take_steps(expected, theirs, [batch], 0.1, 90.0)
+    compare_training(*take_steps(submission, mine, [batch], 0.1, 90.0), *right, "below the limit, ")
 
 
 @exercise("9.5")
@@ -755,13 +760,13 @@ def test_a_batch_of_sentences_of_very_different_length_counts_words(submission, 
 @exercise("9.5")
 def test_a_batch_can_be_learned_by_heart(submission, expected, draw):
     (mine, _), batch = models(submission, expected, draw), draw_batch(draw)
-    losses, _ = take_steps(submission, mine, [batch] * 40, 2.0, 1e3)
+    losses, _ = take_steps(submission, mine, [batch] * 15, 4.0, 1e3)
     require(
         losses[0] > 1.5, f"before the first step the loss of 13 words should not be {losses[0]:.2f}"
     )
     require(
         losses[-1] < 0.6 * losses[0],
-        f"after 40 steps on one batch the loss went from {losses[0]:.2f} to {losses[-1]:.2f} only",
+        f"after 15 steps on one batch the loss went from {losses[0]:.2f} to {losses[-1]:.2f} only",
     )
 
 
@@ -890,10 +895,12 @@ def test_three_batches_of_one_word_each(submission, expected, draw):
 def test_afterwards_the_model_is_in_the_mode_in_which_it_came(submission, expected, draw):
     (mine, _), batches = models(submission, expected, draw), draw_batches(draw)
     submission.training.evaluate(mine, batches, BOS, PAD)
-    require(mine.is_training(), "a model that was training should be training again afterwards")
+    after_training = mine.is_training()
     mine.eval()
     submission.training.evaluate(mine, batches, BOS, PAD)
-    require(not mine.is_training(), "a model that was not training should not be training afterwards")
+    after_none = mine.is_training()
+    require(after_training, "a model that was training should be training again afterwards")
+    require(not after_none, "a model that was not training should not be training afterwards")
 
 
 @guard("9.6")
