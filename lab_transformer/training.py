@@ -156,8 +156,9 @@ def adamw_step(
        where the first step is number 1.
     4. From the parameter goes rate * mean / (root of square + eps).
 
-    This is what `torch.optim.AdamW` does. All results are new tensors: nothing
-    that is given is changed.
+    This is what `torch.optim.AdamW` does; write it without that. All results
+    are new tensors: nothing that is given is changed. No gradient need flow
+    through the step.
     """
     check_shapes(parameter=(parameter, "..."), gradient=(gradient, "..."))
     if parameter.shape != gradient.shape:
