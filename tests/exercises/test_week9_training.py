@@ -544,7 +544,7 @@ def test_eps_is_added_to_the_root(submission, expected, draw):
     parameter, gradient, state = draw_step(draw)
     state = (state[0], state[1] * 0.01, state[2] * 1e-4)
     options = {"eps": 0.01, "weight_decay": 0.0}
-    args = parameter, gradient * 0.01, state, 0.02
+    args = parameter, gradient * 0.01, state, 0.5
     compare_step(submission, expected, *args, when="with small gradients and eps 0.01 ", **options)
 
 

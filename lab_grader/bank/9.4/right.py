@@ -34,25 +34,6 @@ def with_decay_beside_the_step(
     return parameter - rate * (update + weight_decay * parameter), [step, m, v]
 
 
-def with_torch_itself(
-    parameter: Any, gradient: Any, state: Any, rate: Any, betas: Any = (0.9, 0.999),
-    eps: Any = 1e-8, weight_decay: Any = 0.01,
-) -> Any:  # fmt: skip
-    moved = parameter.detach().clone()
-    moved.grad = gradient.clone()
-    optimizer = torch.optim.AdamW([moved], rate, betas, eps, weight_decay)
-    if state is not None:
-        step, mean, square = state
-        optimizer.state[moved] = {
-            "step": torch.tensor(float(step)),
-            "exp_avg": mean.clone(),
-            "exp_avg_sq": square.clone(),
-        }
-    optimizer.step()
-    after = optimizer.state[moved]
-    return moved.detach(), (int(after["step"]), after["exp_avg"], after["exp_avg_sq"])
-
-
 def in_place_on_copies(
     parameter: Any, gradient: Any, state: Any, rate: Any, betas: Any = (0.9, 0.999),
     eps: Any = 1e-8, weight_decay: Any = 0.01,
