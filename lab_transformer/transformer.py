@@ -10,6 +10,7 @@ from lab_transformer.decoder import Decoder
 from lab_transformer.encoder import Encoder
 from lab_transformer.masking import padding_mask
 from lab_transformer.positional import add_positions, sinusoidal_positions
+from lab_transformer.regularisation import add_dropout, check_probability
 
 
 #: id = "7.4"
@@ -30,6 +31,11 @@ class Transformer(nn.Module):
     trains the other. Which of the two takes the other's, and so which initial
     numbers it has, is up to you. `padding_mask` and `add_positions` are in
     scope.
+
+    `dropout` and `shared` are given, for week 9: dropout acts in training mode,
+    on the sums of embeddings and positions and on every sublayer's output;
+    `shared` makes the source embedding the same matrix, too, where source and
+    target have one vocabulary.
     """
 
     def __init__(
@@ -43,8 +49,16 @@ class Transformer(nn.Module):
         norm_first: bool = True,
         pad_id: int = 0,
         max_length: int = 512,
+        dropout: float = 0.0,
+        shared: bool = False,
     ) -> None:
         super().__init__()
+        check_probability(dropout)
+        if shared and source_vocab != target_vocab:
+            raise ValueError(
+                "one matrix for both sides needs one vocabulary, but there are "
+                f"{source_vocab} source words and {target_vocab} target words"
+            )
         self.pad_id = pad_id
         self.source_embedding = nn.Embedding(source_vocab, d_model)
         self.target_embedding = nn.Embedding(target_vocab, d_model)
@@ -59,6 +73,9 @@ class Transformer(nn.Module):
         ### BEGIN SOLUTION
         self.output.weight = self.target_embedding.weight
         ### END SOLUTION
+        if shared:
+            self.source_embedding.weight = self.target_embedding.weight
+        add_dropout(self, dropout)
 
     def encode(
         self,

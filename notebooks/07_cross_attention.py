@@ -298,6 +298,11 @@ class Transformer(nn.Module):
     trains the other. Which of the two takes the other's, and so which initial
     numbers it has, is up to you. `padding_mask` and `add_positions` are in
     scope.
+
+    `dropout` and `shared` are given, for week 9: dropout acts in training mode,
+    on the sums of embeddings and positions and on every sublayer's output;
+    `shared` makes the source embedding the same matrix, too, where source and
+    target have one vocabulary.
     """
 
     def __init__(
@@ -311,8 +316,16 @@ class Transformer(nn.Module):
         norm_first: bool = True,
         pad_id: int = 0,
         max_length: int = 512,
+        dropout: float = 0.0,
+        shared: bool = False,
     ) -> None:
         super().__init__()
+        check_probability(dropout)
+        if shared and source_vocab != target_vocab:
+            raise ValueError(
+                "one matrix for both sides needs one vocabulary, but there are "
+                f"{source_vocab} source words and {target_vocab} target words"
+            )
         self.pad_id = pad_id
         self.source_embedding = nn.Embedding(source_vocab, d_model)
         self.target_embedding = nn.Embedding(target_vocab, d_model)
@@ -325,6 +338,9 @@ class Transformer(nn.Module):
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=1 / math.sqrt(d_model))
         raise NotImplementedError("Exercise 7.4: The Transformer")
+        if shared:
+            self.source_embedding.weight = self.target_embedding.weight
+        add_dropout(self, dropout)
 
     def encode(
         self,

@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,12 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
 from lab_grader.serve import BOOK as HTML
-from lab_transformer import attention, decoding, masking, normalization, positional, rnn
+from lab_transformer import attention, decoding, masking, metrics, normalization, positional, rnn
 
 WEEKS = {
     "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
     "norms": 5, "masking": 6, "translator": 7, "beams": 8,
+    "bleu": 9,
 }  # fmt: skip
 
 
@@ -219,6 +221,22 @@ def test_beam_search_agrees_with_the_block(run: Callable[..., Any], width: int, 
     same([score for _, score in found["results"]], torch.tensor([s for _, s in results]).double())
 
 
+def test_bleu_agrees_with_the_block(run: Callable[..., Any]) -> None:
+    rng = random.Random(0)
+
+    def sentence() -> list[str]:
+        return rng.choices(["the", "cat", "sits", "constructor"], k=rng.randint(1, 9))
+
+    for most in (1, 2, 4):
+        for length in (1, 2, 5, 20):
+            hypotheses, references = ([sentence() for _ in range(length)] for _ in range(2))
+            values = {"h": hypotheses, "r": references, "most": most}
+            found = run("bleu", "m.bleu(h, r, most).score", **values)
+            assert found == pytest.approx(metrics.bleu(hypotheses, references, most))
+    score = run("bleu", "m.bleu([w], [w]).score", w=["a", "b", "c", "d"])
+    assert score == pytest.approx(100)
+
+
 # The knobs
 
 
@@ -379,6 +397,25 @@ def test_a_beam_grows_step_by_step(figure: Callable[[str], Locator]) -> None:
     assert beams.locator("svg circle").count() > before
     beams.get_by_role("button", name="From the start").click()
     expect(beams.locator("svg circle")).to_have_count(before)
+
+
+def test_bleu_falls_to_zero_where_no_run_of_four_is_left(figure: Callable[[str], Locator]) -> None:
+    bleu = figure("bleu")
+    assert number(bleu, "BLEU") == 80.9
+    bleu.get_by_label("Your translation").fill("The cat lies on the red mat")
+    assert number(bleu, "BLEU") == 48.9
+    expect(bleu.get_by_role("status")).to_contain_text("1 of 4 runs of four")
+    bleu.get_by_role("button", name="Always the same word").click()
+    assert number(bleu, "BLEU") == 0
+    expect(bleu.locator(".runs .clipped")).to_have_count(5)
+    expect(bleu.get_by_role("status")).to_contain_text("5 words are there more often")
+    bleu.get_by_role("button", name="Half of it").click()
+    assert number(bleu, "BLEU") == 47.2
+    assert number(bleu, "brevity penalty") == 0.47
+    bleu.get_by_role("button", name="Word for word").click()
+    assert number(bleu, "BLEU") == 100
+    bleu.get_by_label("Your translation").fill("")
+    expect(bleu.get_by_role("status")).to_contain_text("Type a translation")
 
 
 def test_the_squares_of_a_mask_are_one_stop_for_the_tab_key(figure: Callable[[str], Locator]) -> None:

@@ -56,7 +56,7 @@ def test_a_shift_reaches_every_seed_of_a_kernel(portable: ModuleType, tmp_path: 
 def test_what_is_not_there_is_said(
     portable: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words, answer in [("9", "no notebook 9"), ("--settings=avx9", "no setting avx9")]:
+    for words, answer in [("99", "no notebook 99"), ("--settings=avx9", "no setting avx9")]:
         monkeypatch.setattr(sys, "argv", ["portable.py", words])
         with pytest.raises(SystemExit) as ended:
             portable.main()
