@@ -45,7 +45,6 @@ def lost_and_kept(x, p):
             bool((rows == rows[:, :1]).all()),
             len(rows) > 1 and bool((rows == rows[:1]).all()),
             bool((lost == lost[:1]).all()) and x.ndim > 2,
-            x.numel() >= 1000 and int(lost.sum()) == round(p * lost.numel()),
             bool(lost[x < 0].any()) == bool(lost[x > 0].any()),
         ]
 
@@ -117,11 +116,18 @@ def test_every_number_has_a_draw_of_its_own(submission, draw):
 
 @exercise("9.1")
 def test_how_many_are_lost_is_left_to_chance(submission, draw):
-    x = draw_numbers(draw, seq=50, d_model=40)
-    counts = {int((drop(submission, x, 0.5, draw.generator()) == 0).sum()) for _ in range(4)}
+    x, counts = draw_numbers(draw, seq=50, d_model=40), []
+
+    def as_many_as_first(out):
+        counts.append(int((out == 0).sum()) if isinstance(out, torch.Tensor) else -1)
+        return counts[0] == counts[-1]
+
+    function = submission.training.dropout.seen_as(as_many_as_first, 0.0)
+    for generator in [draw.generator() for _ in range(4)]:
+        function(x, 0.5, generator)
     require(
-        len(counts) > 1,
-        f"four times exactly {min(counts)} of 2000 numbers are lost: let each have a draw of its own",
+        len(set(counts)) > 1,
+        f"four times exactly {counts[0]} of 2000 numbers are lost: let each have a draw of its own",
     )
 
 
