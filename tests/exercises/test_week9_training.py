@@ -39,13 +39,12 @@ def lost_and_kept(x, p):
         rows = lost.reshape(-1, lost.shape[-1])
         return [
             str(out.dtype),
-            round(share, 1) if len(kept) > 1000 else share > 0,
+            round(share, 1) if x.numel() >= 1000 else share > 0,
             near,
             [str(number) if not math.isfinite(number) else number for number in quantiles],
             bool((rows == rows[:, :1]).all()),
             len(rows) > 1 and bool((rows == rows[:1]).all()),
             bool((lost == lost[:1]).all()) and x.ndim > 2,
-            p < 1 and int(lost.sum()) == round(p * lost.numel()),
             bool(lost[x < 0].any()) == bool(lost[x > 0].any()),
         ]
 
@@ -54,7 +53,7 @@ def lost_and_kept(x, p):
 
 def drop(submission, x, p, generator=None):
     """Drop numbers of x, none of which is zero."""
-    function = submission.training.dropout.seen_as(lost_and_kept(x, p), 0.1)
+    function = submission.training.dropout.seen_as(lost_and_kept(x, p), 0.04)
     out = function(x, p, generator) if generator is not None else function(x, p)
     require(out.shape == x.shape, f"the shape should stay {tuple(x.shape)}, it is {tuple(out.shape)}")
     return out
@@ -80,7 +79,7 @@ def test_what_is_kept_is_divided_by_the_chance_to_be_kept(submission, draw):
 @exercise("9.1")
 def test_the_share_that_is_lost_is_p(submission, draw):
     x = draw_numbers(draw, batch=BATCH, seq=40, d_model=50)
-    for p in (0.1, 0.3, 0.75):
+    for p in (0.1, 0.3, 0.7):
         out = drop(submission, x, p, draw.generator())
         share = (out == 0).double().mean().item()
         require(abs(share - p) < 0.04, f"with p = {p} a share of {share:.2f} is lost")
@@ -117,11 +116,18 @@ def test_every_number_has_a_draw_of_its_own(submission, draw):
 
 @exercise("9.1")
 def test_how_many_are_lost_is_left_to_chance(submission, draw):
-    x = draw_numbers(draw, seq=50, d_model=40)
-    counts = {int((drop(submission, x, 0.5, draw.generator()) == 0).sum()) for _ in range(4)}
+    x, counts = draw_numbers(draw, seq=50, d_model=40), []
+
+    def as_many_as_first(out):
+        counts.append(int((out == 0).sum()) if isinstance(out, torch.Tensor) else -1)
+        return counts[0] == counts[-1]
+
+    function = submission.training.dropout.seen_as(as_many_as_first, 0.0)
+    for generator in [draw.generator() for _ in range(4)]:
+        function(x, 0.5, generator)
     require(
-        len(counts) > 1,
-        f"four times exactly {min(counts)} of 2000 numbers are lost: let each have a draw of its own",
+        len(set(counts)) > 1,
+        f"four times exactly {counts[0]} of 2000 numbers are lost: let each have a draw of its own",
     )
 
 
@@ -160,7 +166,7 @@ def test_without_a_generator_numbers_are_lost_too(submission, draw):
 def test_gradients_go_where_numbers_were_kept_and_are_scaled_like_them(submission, draw):
     x, p = draw_numbers(draw, torch.float64, batch=BATCH, seq=6, d_model=D_MODEL), 0.4
 
-    function = submission.training.dropout.seen_as(lost_and_kept(x, p), 0.1)
+    function = submission.training.dropout.seen_as(lost_and_kept(x, p), 0.04)
     generator = draw.generator()
     out = function(x, p, generator)
     found = gradients(function, x, p, generator)["0"]
@@ -1065,9 +1071,14 @@ def test_the_highest_order_is_the_one_that_is_given(submission, expected, draw):
         compare_bleu(submission, expected, hypotheses, references, what, max_n)
 
 
+def is_above_0(score):
+    # How much above, depends on the number with which somebody smooths.
+    return score > 0 if isinstance(score, float) else score
+
+
 @guard("9.7")
 def test_nothing_is_smoothed(submission, device):
-    bleu = submission.metrics.bleu
+    bleu = submission.metrics.bleu.seen_as(is_above_0, 0.0)
     hypothesis, reference = cut("a dog sits on a mat"), cut("the dog sleeps on the mat")
     agree(bleu([hypothesis], [reference]), 0.0, "where no pair of words matches, the BLEU")
     agree(bleu([["dog"]], [["dog"]]), 0.0, "where there is no n-gram of four words, the BLEU")
