@@ -8,9 +8,10 @@ import concurrent.futures
 import contextlib
 import functools
 import multiprocessing
+import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING
 
 from lab_check.errors import UserError
-from lab_check.exercises import catalogue
+from lab_check.exercises import Exercise, catalogue
 from lab_grader.grading.judging import budget
 from lab_grader.grading.model import Conditions, Grade, HandedIn, unexpected
 from lab_grader.record import end_with_parent
@@ -114,18 +115,20 @@ def _begin(warm: dict[str, str]) -> None:
     end_with_parent(_GRACE)
 
 
+# Where the process that judges are forked from finds the exercises that they will judge.
+JUDGED = "LAB_JUDGED"
 # On Linux torch is imported once for all processes; elsewhere it is not safe to fork with it.
 _SERVED = sys.platform == "linux"
 
 
 def _context() -> BaseContext:
     context = multiprocessing.get_context("forkserver" if _SERVED else "spawn")
-    context.set_forkserver_preload(["lab_grader.grading.judging.judge"])
+    context.set_forkserver_preload(["lab_grader.grading.judging.beforehand"])
     return context
 
 
 @contextlib.contextmanager
-def prepared(level: str) -> Iterator[None]:
+def prepared(level: str, exercises: Sequence[Exercise]) -> Iterator[None]:
     """Begin to import torch for all judges and all workers, while there is something else to do."""
     if not _SERVED or level == "process":
         yield
@@ -135,7 +138,9 @@ def prepared(level: str) -> Iterator[None]:
     from lab_grader.grading.sandbox.warm import WarmProcess
 
     _context()
+    os.environ[JUDGED] = ",".join(exercise.id for exercise in exercises)
     ensure_running()
+    del os.environ[JUDGED]
     with contextlib.closing(WarmProcess(level)) as warm:
         _warm[level] = warm.address
         try:

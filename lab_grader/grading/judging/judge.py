@@ -12,7 +12,7 @@ from typing import Any
 
 from lab_check import card
 from lab_check.calling.failures import TimeIsUp
-from lab_check.diagnosing import fingerprints
+from lab_check.diagnosing import fingerprints, turns
 from lab_check.diagnosing.turns import Diagnosis, KnownTurns
 from lab_check.exercises import Exercise, catalogue
 from lab_check.running import tape
@@ -198,7 +198,7 @@ def _judged(
 def _tapes(exercise: str, seed: int) -> dict[str, list[Any]]:
     """Give inputs and expectations: the published ones are recorded, others are drawn."""
     if seed == PUBLISHED_SEED:
-        return tape.load(record.recorded(catalogue()[exercise])[0])
+        return tape.load(_recorded(catalogue()[exercise])[0])
     return bank.tapes(exercise, seed)
 
 
@@ -219,7 +219,21 @@ def _check(test: Test, seed: int, tapes: dict[str, list[Any]], talk: Talk) -> Pr
 _NUMBERS = ("value", "relation", "not-finite", "property")
 
 
-_known = functools.cache(record.known)
+_recorded = functools.cache(record.recorded)
+
+
+@functools.cache
+def _known(exercise: Exercise) -> KnownTurns:
+    return turns.recorded(_recorded(exercise)[1])
+
+
+def prepare(exercise: Exercise) -> None:
+    """Read all that is known of an exercise, before it is asked for."""
+    tests = load_tests()[exercise.id]
+    _tapes(exercise.id, PUBLISHED_SEED)
+    _known(exercise).recognise({tests[0].name: ["nothing"]})
+
+
 # Mistakes that were recognised here, with what they were recognised by: so many, of traces so long.
 _recognitions: dict[tuple[str, tuple[int, ...]], tuple[list[Property], Diagnosis | None]] = {}
 _RECOGNITIONS, _ENTRIES = 200, 5000
