@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import re
 import symtable
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +20,17 @@ from lab_check.workspace import Workspace
 
 _DEFINITIONS = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 _ASSIGNMENTS = ast.Assign, ast.AnnAssign
-# As Python's parser counts: a text knows more ends of lines, such as form feeds.
-_LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+
+
+def _lines(text: str) -> list[str]:
+    """Split a text into lines as Python's parser does: a text itself knows more ends, as form feeds."""
+    lines = list(io.StringIO(text, newline=""))
+    return lines if lines and lines[-1][-1] not in "\r\n" else [*lines, ""]
 
 
 def split_lines(text: str) -> list[str]:
     """Split a text into lines as Python's parser does, without their ends."""
-    return [line.rstrip("\r\n") for line in _LINE_END.split(text)]
+    return [line.rstrip("\r\n") for line in _lines(text)]
 
 
 @dataclass(frozen=True)
@@ -279,10 +284,12 @@ def _read(path: Path) -> str:
         ) from None
 
 
-def placed(text: str, exercise: Exercise, chunk: str) -> str:
-    """Give a module's text with a chunk in place of an exercise's block."""
-    start, end = _place(text, "", exercise)
-    return text[:start] + chunk + text[end:]
+def placed(text: str, chunks: Mapping[Exercise, str]) -> str:
+    """Give a module's text with chunks in place of exercises' blocks."""
+    places = [(*_place(text, "", exercise), chunk) for exercise, chunk in chunks.items()]
+    for start, end, chunk in sorted(places, reverse=True):
+        text = text[:start] + chunk + text[end:]
+    return text
 
 
 def _place(text: str, before: str, exercise: Exercise) -> tuple[int, int]:
@@ -291,7 +298,7 @@ def _place(text: str, before: str, exercise: Exercise) -> tuple[int, int]:
         start = text.index(before)
         return start, start + len(before)
     offsets = [0]
-    for line in _LINE_END.split(text):
+    for line in _lines(text):
         offsets.append(offsets[-1] + len(line))
     try:
         block = source.find_block(text, exercise.name)

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import json
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,9 +142,10 @@ def _read_module(module: str, text: str) -> list[Exercise]:
     entries = []
     stubbed = source.to_stub(text)
     for declared in source.declarations(text):
-        facts = tomllib.loads(declared.toml)
         stub = source.block_text(stubbed, declared.name)
-        entries.append(_exercise(facts | {"module": module, "name": declared.name, "stub": stub}))
+        entries.append(
+            _exercise(declared.facts | {"module": module, "name": declared.name, "stub": stub})
+        )
     return entries
 
 

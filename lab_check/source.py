@@ -7,6 +7,7 @@ import functools
 import re
 import tomllib
 from dataclasses import dataclass
+from typing import Any
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 DECLARATION = "#: "
@@ -23,20 +24,25 @@ class Declaration:
     block_start: int
     block_end: int
 
+    @functools.cached_property
+    def facts(self) -> dict[str, Any]:
+        """What is declared."""
+        return tomllib.loads(self.toml)
+
     @property
     def label(self) -> str:
         """Say which exercise this is, as the stub's error does."""
-        facts = tomllib.loads(self.toml)
-        return f"Exercise {facts['id']}: {facts['title']}"
+        return f"Exercise {self.facts['id']}: {self.facts['title']}"
 
     @property
     def comment(self) -> str:
         """The line that stands in a learner's file in place of the declaration."""
-        facts = tomllib.loads(self.toml)
-        return f"# {self.label} ({facts['points']} points, about {facts['minutes']} minutes)\n"
+        points, minutes = self.facts["points"], self.facts["minutes"]
+        return f"# {self.label} ({points} points, about {minutes} minutes)\n"
 
 
-def declarations(text: str) -> list[Declaration]:
+@functools.lru_cache(maxsize=64)
+def declarations(text: str) -> tuple[Declaration, ...]:
     """Find every declared block of a module."""
     lines = text.splitlines(keepends=True)
     found = []
@@ -53,7 +59,7 @@ def declarations(text: str) -> list[Declaration]:
             while end < len(lines) and lines[end].startswith(" "):
                 end += 1  # a closing marker is a comment, so the parser's end stops before it
             found.append(Declaration(toml, node.name, start, first, end))
-    return found
+    return tuple(found)
 
 
 def regions(lines: list[str], start: int, end: int) -> list[tuple[int, int]]:

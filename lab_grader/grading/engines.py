@@ -8,9 +8,10 @@ import concurrent.futures
 import contextlib
 import functools
 import multiprocessing
+import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING
 
 from lab_check.errors import UserError
-from lab_check.exercises import catalogue
+from lab_check.exercises import Exercise, catalogue
 from lab_grader.grading.judging import budget
 from lab_grader.grading.model import Conditions, Grade, HandedIn, unexpected
 from lab_grader.record import end_with_parent
@@ -57,23 +58,32 @@ def _host(isolation: str) -> Host:
 
 def grade_task(task: Task) -> list[Grade]:
     """Grade one submission; whatever it does, it costs only itself."""
+    return _grade_task(task, patient=True) or []
+
+
+def _grade_task(task: Task, patient: bool) -> list[Grade] | None:
+    """Grade one submission; where that takes long and nobody is patient, give nothing."""
+    from lab_grader.grading.judging.judge import Postponed
+
     # Without one there is nothing to grade, and all will say so.
     host = _host(task.conditions.isolation)
     try:
         with budget.bounded_memory():
-            return _graded(task, host)
+            return _graded(task, host, patient)
+    except Postponed:
+        return None
     except Exception as error:
         return _unexpected(task, error)
 
 
-def _graded(task: Task, host: Host) -> list[Grade]:
+def _graded(task: Task, host: Host, patient: bool) -> list[Grade]:
     from lab_grader.grading.judging import judge
     from lab_grader.grading.notebooks import stored, week_notebook
 
     exercises = [catalogue()[id] for id in task.exercises]
     line = host.line(task.submission.files, task.conditions.limits[task.exercises[0]])
     try:
-        grades = judge.grade(task.submission, exercises, line, task.conditions)
+        grades = judge.grade(task.submission, exercises, line, task.conditions, patient)
     finally:
         line.close()
     tried = []
@@ -105,18 +115,20 @@ def _begin(warm: dict[str, str]) -> None:
     end_with_parent(_GRACE)
 
 
+# Where the process that judges are forked from finds the exercises that they will judge.
+JUDGED = "LAB_JUDGED"
 # On Linux torch is imported once for all processes; elsewhere it is not safe to fork with it.
 _SERVED = sys.platform == "linux"
 
 
 def _context() -> BaseContext:
     context = multiprocessing.get_context("forkserver" if _SERVED else "spawn")
-    context.set_forkserver_preload(["lab_grader.grading.judging.judge"])
+    context.set_forkserver_preload(["lab_grader.grading.judging.beforehand"])
     return context
 
 
 @contextlib.contextmanager
-def prepared(level: str) -> Iterator[None]:
+def prepared(level: str, exercises: Sequence[Exercise]) -> Iterator[None]:
     """Begin to import torch for all judges and all workers, while there is something else to do."""
     if not _SERVED or level == "process":
         yield
@@ -126,7 +138,9 @@ def prepared(level: str) -> Iterator[None]:
     from lab_grader.grading.sandbox.warm import WarmProcess
 
     _context()
+    os.environ[JUDGED] = ",".join(exercise.id for exercise in exercises)
     ensure_running()
+    del os.environ[JUDGED]
     with contextlib.closing(WarmProcess(level)) as warm:
         _warm[level] = warm.address
         try:
@@ -136,13 +150,17 @@ def prepared(level: str) -> Iterator[None]:
 
 
 def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade]]]:
-    """Grade on this machine; a process that dies is replaced, and whom it graded is tried alone."""
+    """Grade on this machine; a process that dies is replaced, and whom it graded is tried alone.
+
+    Whoever takes long comes last, so that a loop that never ends keeps nobody else waiting.
+    """
     context = _context()
-    waiting, suspects = collections.deque(tasks), collections.deque[Task]()
+    waiting = collections.deque((task, False) for task in tasks)  # and whether it may take its time
+    suspects = collections.deque[Task]()
     while waiting or suspects:
         alone = bool(suspects)
-        todo = collections.deque([suspects.popleft()]) if alone else waiting
-        running: dict[Future[list[Grade]], Task] = {}
+        todo = collections.deque([(suspects.popleft(), True)]) if alone else waiting
+        running: dict[Future[list[Grade] | None], Task] = {}
         with concurrent.futures.ProcessPoolExecutor(
             1 if alone else jobs, context, _begin, (_warm,)
         ) as pool:
@@ -150,14 +168,18 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
                 while running or todo:
                     # No more than is soon begun: whatever was, when a process dies, is suspected.
                     while todo and len(running) < 2 * jobs:
-                        running[pool.submit(grade_task, todo[0])] = todo[0]
+                        running[pool.submit(_grade_task, *todo[0])] = todo[0][0]
                         todo.popleft()
                     done, _ = concurrent.futures.wait(
                         running, return_when=concurrent.futures.FIRST_COMPLETED
                     )
                     for future in sorted(done, key=list(running).index):
                         result = _result(future, running[future])
-                        yield running.pop(future), result
+                        task = running.pop(future)
+                        if result is None:
+                            todo.append((task, True))
+                        else:
+                            yield task, result
             except BrokenProcessPool:
                 lost = list(running.values())
                 if alone:
@@ -172,7 +194,7 @@ def run_locally(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, list[Grade
                 raise
 
 
-def _result(future: Future[list[Grade]], task: Task) -> list[Grade]:
+def _result(future: Future[list[Grade] | None], task: Task) -> list[Grade] | None:
     try:
         return future.result()
     except (BrokenProcessPool, UserError):

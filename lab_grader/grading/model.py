@@ -130,7 +130,7 @@ class Grade:
 
     def to_json(self) -> dict[str, Any]:
         """Give the line as a dictionary, extra facts beside the others."""
-        facts = asdict(self)
+        facts = dict(vars(self))
         extra: dict[str, Any] = facts.pop("extra")
         return facts | extra
 

@@ -101,7 +101,7 @@ def grade(
     students = None if roster is None else read_roster(roster)
     with contextlib.ExitStack() as stack:
         if engine == "local" and not (out / FILE).exists():  # in a new folder all is still to grade
-            stack.enter_context(engines.prepared(level))
+            stack.enter_context(engines.prepared(level, exercises))
         received = collect.read_submissions(submissions, course.attempts)
         refusals = [one for one in received if isinstance(one, Refused)]
         handed_in = collect.everybody(received, students)
@@ -272,7 +272,7 @@ class Work:
 
     def tasks(self, handed_in: list[HandedIn]) -> list[engines.Task]:
         """Make a task of every submission with something that is not graded yet."""
-        tasks = []
+        tasks, asked = [], list[tuple[HandedIn, str]]()
         for one in handed_in:
             notebooks = [
                 n
@@ -290,7 +290,8 @@ class Work:
             ]
             if exercises:
                 tasks.append(self._task(one, exercises, notebooks))
-                self._book.expect(one, [*(e.id for e in exercises), *map(notebook_id, weeks)])
+                asked += ((one, id) for id in (*(e.id for e in exercises), *map(notebook_id, weeks)))
+        self._book.expect(asked)
         return tasks
 
     def refuse(self, unreadable: list[HandedIn]) -> None:

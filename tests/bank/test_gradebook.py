@@ -369,7 +369,7 @@ def test_an_exercise_that_is_forgotten_for_all_is_told_too(filled: Gradebook) ->
 
 def test_a_run_that_is_stopped_leaves_no_hole_that_nobody_sees(filled: Gradebook) -> None:
     one = HandedIn("student-01", {})
-    filled.expect(one, ["6.1", "6.2"])
+    filled.expect([(one, "6.1"), (one, "6.2")])
     assert filled.ungraded() == {"student-01": ["6.2"]}
     filled.enter(one, [(a_grade("student-01", "6.2", 1.0), "key")])
     assert filled.ungraded() == {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from attacking import Judged
+from attacking import SEED, Judged
 
 from lab_check.exercises import catalogue
 from lab_grader.grading.judging.judge import grade
@@ -31,7 +31,7 @@ def judged(host: Sandbox) -> Judged:
         try:
             (found,) = grade(
                 HandedIn("student-01", files), [catalogue()[exercise]], line,
-                Conditions(host.level, 2017, {exercise: limits}),
+                Conditions(host.level, SEED, {exercise: limits}),
             )  # fmt: skip
         finally:
             line.close()

@@ -6,6 +6,7 @@ import torch
 from small_notebook import RIGHT
 
 from lab_check.exercises import catalogue
+from lab_grader.grading.engines import Task, run_locally
 from lab_grader.grading.judging.judge import grade
 from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits
 from lab_grader.grading.sandbox.confined import open_host
@@ -72,6 +73,40 @@ def test_a_loop_takes_nothing_from_another_exercise() -> None:
     first, second = graded("full", limits, LOOP)
     assert (first.status, first.points) == ("timeout", 0.0)
     assert second.status == "right", second.feedback
+
+
+SLOW = """
+import time
+
+import torch
+
+slept = False
+
+
+def causal_mask(length):
+    global slept
+    if not slept:
+        slept = time.sleep(1.5) or True
+    return torch.ones(length, length, dtype=torch.bool).tril()
+"""
+GREEDY_AND_RIGHT = SLOW.replace("time.sleep(1.5)", "len(torch.empty(2**40, dtype=torch.uint8))")
+
+
+def test_who_takes_long_or_much_memory_comes_last_and_may_have_both() -> None:
+    quick = SLOW.replace("1.5", "0")
+    others = {f"quick-{n}": quick for n in range(6)}
+    files = {"quick": quick, "slow": SLOW, "greedy": GREEDY_AND_RIGHT} | others
+    tasks = [
+        Task(
+            HandedIn(student, {"masking.py": text.encode()}), ("6.1",),
+            Conditions("full", 7, {id: Limits(5.0) for id in catalogue()}),
+        )
+        for student, text in files.items()
+    ]  # fmt: skip
+    ended = {task.submission.student: grades[0] for task, grades in run_locally(tasks, 1)}
+    assert list(ended)[-2:] == ["slow", "greedy"]
+    assert {grade.status for student, grade in ended.items() if student != "greedy"} == {"right"}
+    assert ended["greedy"].status == "memory"
 
 
 def test_memory_has_a_limit_without_a_sandbox() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,14 @@ from lab_grader.grading.sandbox.confined import Sandbox
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 PACKAGE = {path.name: path.read_bytes() for path in (ROOT / "lab_transformer").glob("*.py")}
+SEED = 2**127 + 2017  # too long to be guessed
 Judged = Callable[..., Grade]
 
 
 def attack(file: str, softmax: str) -> dict[str, bytes]:
     """Make a submission of the right package, the text of a file, and another softmax."""
-    places = f"\nROOT, JUDGE = {str(ROOT)!r}, {os.getpid()}\n"
+    seed = hashlib.sha256(str(SEED).encode()).hexdigest()
+    places = f"\nROOT, JUDGE, SEED = {str(ROOT)!r}, {os.getpid()}, {seed!r}\n"
     text = PACKAGE["attention.py"].decode() + (HERE / file).read_text() + places + softmax
     return PACKAGE | {"attention.py": text.encode()}
 

@@ -8,9 +8,11 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import gc
 import glob
 import hashlib
+import hmac
 import importlib
 import inspect
 import mmap
@@ -26,7 +28,7 @@ from pathlib import Path
 
 import torch
 
-ROOT, JUDGE = "", 0
+ROOT, JUDGE, SEED = "", 0, ""
 MARK = "lab-attack"
 libc = ctypes.CDLL(None)
 
@@ -414,17 +416,31 @@ def receives_out_of_band():
 
 
 def finds_the_seed():
-    """Undo what turned the seed and the name of a test into the number that this process is given."""
+    """Look for it among all numbers that this process holds."""
+    held = [torch.initial_seed()]
+    for thing in [*gc.get_objects(), *_frames()]:
+        with contextlib.suppress(Exception):
+            inside = (
+                thing
+                if isinstance(thing, list | tuple | set | dict)
+                else getattr(thing, "__dict__", {})
+            )
+            inside = [*inside, *inside.values()] if isinstance(inside, dict) else inside
+            held += [number for number in inside if type(number) is int]
+    return any(hashlib.sha256(str(number).encode()).hexdigest() == SEED for number in held)
+
+
+def turns_its_number_back_into_a_seed():
     given = torch.initial_seed()
-    sums = [hashlib.sha256(name.encode()).digest() for name in TESTS]
-    return any(0 <= given - int.from_bytes(one[:4], "big") < 2**31 for one in sums)
+    sums = (hmac.digest(str(n).encode(), test.encode(), "sha256") for n in range(500) for test in TESTS)
+    return any(given == int.from_bytes(one[:8], "big") for one in sums)
 
 
-def reads_the_seed_in_the_question():
+def _frames():
     frame = sys._getframe()
-    while "request" not in frame.f_locals:
+    while frame is not None:
+        yield dict(frame.f_locals)
         frame = frame.f_back
-    return 2017 in frame.f_locals["request"].values()
 
 
 TESTS = [
@@ -433,6 +449,83 @@ TESTS = [
     "test_dim_chooses_the_axis_of_the_weights",
     "test_weights_are_positive_and_sum_to_one",
 ]
+
+
+# -- what its line, the kernel and the machine tell ----------------------------------------------------
+
+
+def takes_the_network_of_its_line():
+    return fcntl.ioctl(_line(), 0x894C) >= 0
+
+
+def asks_who_the_judge_is():
+    facts = _line().getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return JUDGE in struct.unpack("3i", facts)
+
+
+def asks_where_its_line_leads():
+    return _line().getpeername() or _line().getsockname()
+
+
+def marks_a_shared_file_by_reading_it():
+    def read(path):
+        Path(path).read_bytes()
+        return os.stat(path).st_atime_ns
+
+    return any(os.stat(path).st_atime_ns != read(path) for path in (torch.__file__, os.__file__))
+
+
+def names_the_machine():
+    return libc.sethostname(b"lab-attack", 10) == 0
+
+
+def sets_the_clock():
+    return libc.clock_settime(0, struct.pack("qq", 0, 0)) == 0
+
+
+def turns_the_clock():
+    return libc.adjtimex(struct.pack("I4xq", 1, 1000) + bytes(192)) >= 0
+
+
+def opens_the_ports_of_the_machine():
+    return libc.iopl(3) == 0 or libc.ioperm(0x80, 1, 1) == 0
+
+
+def keeps_memory_from_being_taken():
+    return libc.mlockall(3) == 0 or libc.mlock(ctypes.create_string_buffer(8192), 8192) == 0
+
+
+def becomes_more_important():
+    first = functools.partial(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
+    return _permitted(lambda: os.nice(-5)) or _permitted(first)
+
+
+def moves_to_another_processor():
+    return _permitted(lambda: os.sched_setaffinity(0, {0}))
+
+
+def reads_the_messages_of_the_kernel():
+    return libc.klogctl(10, None, 0) >= 0
+
+
+def finds_a_line_to_another_judge():
+    lines = [thing for thing in gc.get_objects() if isinstance(thing, socket.socket)]
+    return [line for line in lines if line.fileno() not in (-1, _line().fileno())]
+
+
+def finds_more_than_workers_need():
+    theirs = [name for name in sys.modules if name.startswith("lab_")]
+    return [
+        name
+        for name in theirs
+        if not f"{name}.".startswith(("lab_check.calling.", "lab_transformer.")) and name != "lab_check"
+    ]
+
+
+def finds_another_submission():
+    places = [*glob.glob("/*/lab_transformer"), *glob.glob("/dev/shm/*"), *glob.glob("/var/tmp/*")]
+    own = Path(sys.modules["lab_transformer"].__path__[0]).resolve()
+    return [place for place in places if Path(place).resolve() != own]
 
 
 def _line():

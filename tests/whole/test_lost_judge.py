@@ -13,14 +13,14 @@ from lab_grader.grading.model import Conditions, Grade, HandedIn
 
 
 # A student of this name ends the process that grades it.
-def _ends(task: Task) -> list[Grade]:
+def _ends(task: Task, patient: bool) -> list[Grade]:
     if task.submission.student == "student-03":
         os._exit(1)
     return []
 
 
 def test_who_ends_the_judge_is_found_and_others_are_graded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "grade_task", _ends)
+    monkeypatch.setattr(engines, "_grade_task", _ends)
     tasks = [
         Task(
             HandedIn(f"student-{number:02}", {"masking.py": RIGHT.encode()}), ("6.1",),

@@ -48,6 +48,8 @@ class Gradebook:
             folder.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(folder / FILE, timeout=30)
             self._base.execute("pragma journal_mode = wal")
+            # What a process wrote outlives it; where the power fails, the last grades are made again.
+            self._base.execute("pragma synchronous = normal")
             self._base.executescript(_TABLES)
         except (OSError, sqlite3.Error) as error:
             raise UserError(f"the gradebook in {folder} cannot be opened: {error}") from None
@@ -138,9 +140,9 @@ class Gradebook:
         ).fetchone()
         return row is not None
 
-    def expect(self, submission: HandedIn, exercises: Iterable[str]) -> None:
+    def expect(self, asked: Iterable[tuple[HandedIn, str]]) -> None:
         """Note what is about to be graded: a run that is stopped leaves no hole that nobody sees."""
-        rows = [(submission.student, exercise) for exercise in exercises]
+        rows = [(submission.student, exercise) for submission, exercise in asked]
         with self._base:
             self._base.executemany("insert or ignore into grades values (?, ?, '', '')", rows)
 

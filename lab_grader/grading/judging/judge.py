@@ -7,12 +7,12 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from lab_check import card
 from lab_check.calling.failures import TimeIsUp
-from lab_check.diagnosing import fingerprints
+from lab_check.diagnosing import fingerprints, turns
 from lab_check.diagnosing.turns import Diagnosis, KnownTurns
 from lab_check.exercises import Exercise, catalogue
 from lab_check.running import tape
@@ -31,18 +31,24 @@ from lab_grader.grading.model import Conditions, Grade, HandedIn, Limits, unexpe
 # A symptom that speaks of the worker, and the status it gives an exercise.
 _STATUS = {"timeout": "timeout", "crashed": "crashed", "memory": "memory", "exception": "error"}
 
-# After so many properties of an exercise that hung, the others have so many times as long as others'
-# code took for them here, and these seconds at least and at most: a loop that never ends is mostly
-# everywhere, and an answer takes milliseconds. After so many that hung or crashed, each of which costs
-# a worker, the rest is not tried. Another exercise knows nothing of all that.
+# After a property of an exercise that hung, the others have so many times as long as others' code
+# took for them here, and these seconds at least and at most: a loop that never ends is mostly
+# everywhere, and an answer takes milliseconds. After one that used up the memory, the others have a
+# share of it: to fill it takes as long. After so many that hung or crashed, each of which costs a
+# worker, the rest is not tried. Another exercise knows nothing of all that.
 _LOST = ("timeout", "crashed", "memory")
-_HANGS, _TIMES, _HURRY, _ENOUGH = 1, 10, (0.25, 1.0), 4
-# How long properties took in this process at most.
+_TIMES, _HURRY, _SHARE, _ENOUGH = 10, (0.25, 1.0), 8, 4
+# How long properties took in this process at most: of all, and of those that did not come last.
 _pace: dict[Test, float] = {}
+_brisk: dict[Test, float | None] = {}
 _START = 60.0  # to start a worker on a busy machine
 # All properties of a submission together may take so many times as long as one may.
 _SUBMISSION = 6
 _LONGEST = 20_000  # characters of feedback
+
+
+class Postponed(Exception):
+    """A submission takes its time, or much memory, and may: when all others have had their turn."""
 
 
 def grade(
@@ -50,26 +56,37 @@ def grade(
     exercises: list[Exercise],
     line: Line,
     conditions: Conditions,
+    patient: bool = True,
 ) -> list[Grade]:
     """Grade exercises of one submission, through a line to a worker that holds its package.
 
     The points come from inputs that nobody has seen. What the mistake is, and an example of it, come
-    from the published ones, on which all wrong turns are known.
+    from the published ones, on which all wrong turns are known. Who is not patient waits for no
+    property as long as it may take, but raises `Postponed`: no grade comes of having been hurried.
     """
     isolation, seed, limits = conditions.isolation, conditions.seed, conditions.limits
     spent = 0.0
 
-    def check_on(seed: int, test: Test, hurry: bool = False) -> Property:
+    def check_on(seed: int, test: Test, lost: Collection[str] = ()) -> Property:
         nonlocal spent
         own = limits.get(test.exercise, Limits())
         seconds = min(own.seconds, _SUBMISSION * own.seconds - spent)
-        if hurry:
-            least, most = _HURRY
-            seconds = min(seconds, most, max(least, _TIMES * _pace.get(test, most)))
-        property, took = _judged(test, seed, line, own, seconds, ears[test.exercise])
+        if "timeout" in lost:
+            seconds = min(seconds, _soon(test))
+        if "memory" in lost:
+            own = dataclasses.replace(own, memory=own.memory // _SHARE)
+        now = seconds if patient else min(seconds, _briskly(test))
+        property, took = _judged(test, seed, line, own, now, ears[test.exercise])
+        if property.symptom == "timeout" and now < seconds:
+            _brisk.setdefault(test, None)
+            raise Postponed
+        if property.symptom == "memory" and not patient:
+            raise Postponed
         spent += took
         if property.symptom not in _LOST:
             _pace[test] = max(took, _pace.get(test, 0.0))
+            if not patient:
+                _brisk[test] = max(took, _brisk.get(test) or 0.0)
         return property
 
     ears: dict[str, Ear] = collections.defaultdict(Ear)
@@ -85,7 +102,7 @@ def grade(
             if spent >= _SUBMISSION * own.seconds:
                 yield _given_up(test, "not tried: this submission has taken too long")
                 continue
-            property = check_on(seed, test, lost.count("timeout") >= _HANGS)
+            property = check_on(seed, test, lost)
             lost += [property.symptom] if property.symptom in _LOST else []
             yield property
 
@@ -118,10 +135,28 @@ def grade(
             else:
                 result = judge.result(exercise)
             grades.append(_grade(submission, result, example(result), isolation))
+        except Postponed:
+            raise
         except Exception as error:  # whatever it is, it costs this exercise and no more
             line.drop()
             grades.append(unexpected(submission, exercise, error, isolation))
     return grades
+
+
+def _soon(test: Test) -> float:
+    """Say in how many seconds an answer to a test comes that is no slower than those of others."""
+    least, most = _HURRY
+    return min(most, max(least, _TIMES * _pace.get(test, most)))
+
+
+def _briskly(test: Test) -> float:
+    """Say in how many seconds an answer has to come if nobody is to be kept waiting.
+
+    Who is the first to take long comes last; the next may show whether the test is slow for everybody.
+    """
+    least, most = _HURRY
+    usual = _brisk.get(test, most / _TIMES)
+    return math.inf if usual is None else max(least, _TIMES * usual)
 
 
 def trial(exercise: Exercise, line: Line, known: KnownTurns) -> Result:
@@ -163,7 +198,7 @@ def _judged(
 def _tapes(exercise: str, seed: int) -> dict[str, list[Any]]:
     """Give inputs and expectations: the published ones are recorded, others are drawn."""
     if seed == PUBLISHED_SEED:
-        return tape.load(record.recorded(catalogue()[exercise])[0])
+        return tape.load(_recorded(catalogue()[exercise])[0])
     return bank.tapes(exercise, seed)
 
 
@@ -184,7 +219,21 @@ def _check(test: Test, seed: int, tapes: dict[str, list[Any]], talk: Talk) -> Pr
 _NUMBERS = ("value", "relation", "not-finite", "property")
 
 
-_known = functools.cache(record.known)
+_recorded = functools.cache(record.recorded)
+
+
+@functools.cache
+def _known(exercise: Exercise) -> KnownTurns:
+    return turns.recorded(_recorded(exercise)[1])
+
+
+def prepare(exercise: Exercise) -> None:
+    """Read all that is known of an exercise, before it is asked for."""
+    tests = load_tests()[exercise.id]
+    _tapes(exercise.id, PUBLISHED_SEED)
+    _known(exercise).recognise({tests[0].name: ["nothing"]})
+
+
 # Mistakes that were recognised here, with what they were recognised by: so many, of traces so long.
 _recognitions: dict[tuple[str, tuple[int, ...]], tuple[list[Property], Diagnosis | None]] = {}
 _RECOGNITIONS, _ENTRIES = 200, 5000

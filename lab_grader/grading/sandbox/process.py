@@ -57,30 +57,38 @@ class DeadlineStream:
     ) -> None:
         self._socket, self._deadline, self._death = connection, deadline, death
 
-    def _wait(self, read: bool) -> None:
+    def _in_time(self) -> float:
         left = self._deadline - time.monotonic()
-        lists = ([self._socket], []) if read else ([], [self._socket])
-        if left <= 0 or not any(select.select(*lists, [], left)):
+        if left <= 0:
             raise WorkerLost("timeout", "no answer in time: is there a loop that never ends?")
+        return left
+
+    def _wait(self, read: bool) -> None:
+        lists = ([self._socket], []) if read else ([], [self._socket])
+        select.select(*lists, [], self._in_time())
 
     def send(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            self._wait(read=False)
+            self._in_time()
             try:
                 # Whoever does not read must not make the judge wait longer than the deadline.
                 view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
-                continue
+                self._wait(read=False)
             except OSError:
                 raise self._death() from None
 
     def receive(self, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            self._wait(read=True)
+            self._in_time()
             try:
-                chunk = self._socket.recv(min(count - len(data), 1 << 20))
+                # Of most messages all is there as soon as something is.
+                chunk = self._socket.recv(min(count - len(data), 1 << 20), socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                self._wait(read=True)
+                continue
             except OSError:
                 chunk = b""
             if not chunk:

@@ -84,16 +84,19 @@ def damaged(draw: Draw, whole: st.SearchStrategy[bytes]) -> bytes:
     return bytes(content)
 
 
+# Made once: hypothesis looks up the source of every lambda that it is given.
+plain = st.none() | st.booleans() | st.integers() | st.floats() | letters
+anything = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(letters, inner))
+heads = st.sampled_from(
+    ["%%exercise 6.1\n", "%%exercise 6.2\r\n", "%%exercise", "%%exercise 9.9\n", ""]
+)
+source = st.tuples(heads, code).map("".join) | st.lists(letters) | anything
+cell = st.fixed_dictionaries({"cell_type": st.just("code") | letters, "source": source}) | anything
+
+
 @st.composite
 def notebooks(draw: Draw) -> bytes:
     """Write JSON that is nearly a notebook."""
-    plain = st.none() | st.booleans() | st.integers() | st.floats() | letters
-    anything = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(letters, inner))
-    heads = st.sampled_from(
-        ["%%exercise 6.1\n", "%%exercise 6.2\r\n", "%%exercise", "%%exercise 9.9\n", ""]
-    )
-    source = st.tuples(heads, code).map("".join) | st.lists(letters) | anything
-    cell = st.fixed_dictionaries({"cell_type": st.just("code") | letters, "source": source}) | anything
     facts = {"cells": draw(st.lists(cell, max_size=4) | anything)}
     return json.dumps(draw(st.just(facts) | anything)).encode()
 

@@ -381,3 +381,32 @@ def test_a_hundred_bad_attempts_are_told_in_few_words(tmp_path: Path) -> None:
         (tmp_path / f"doejane_8123_{number}_m-{number}.zip").write_bytes(b"nothing")
     (one,) = collect.everybody(collect.read_submissions(tmp_path), None)
     assert (one.user, len(one.unreadable) <= 400, len(one.notes)) == ("8123", True, 21)
+
+
+TWO = RIGHT + "\n\ndef padding_mask(t):\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (RIGHT, "def padding_mask(tokens):\n    return tokens\n"),
+        (TWO, "def padding_mask(t):\n    return 2\n"),
+        (f"from __future__ import annotations\n{RIGHT}", "def padding_mask(t):\n    pass\n"),
+        (RIGHT, "padding_mask = 1\ndef padding_mask(t):\n    return 2\n"),
+        (RIGHT, "def padding_mask(t):\n    nonlocal t\n"),
+        (f"global x\n{RIGHT}", "x = 1\ndef padding_mask(t):\n    return x\n"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_blocks_that_are_placed_at_once_are_placed_as_one_by_one(
+    first: str, second: str, turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [f"%%exercise 6.1\n{first}", f"%%exercise 6.2\n{second}"]
+    written = [
+        {"cell_type": "code", "source": text} for text in (reversed(sources) if turned else sources)
+    ]
+    tree = entry.Tree()
+    tree.add("student.ipynb", json.dumps({"cells": written}).encode())
+    at_once = entry.understand(tree)
+    monkeypatch.setattr(entry, "_placed_at_once", lambda blocks: {})
+    assert at_once == entry.understand(tree)
