@@ -55,7 +55,8 @@ def peak_memory(run: Callable[..., object], *inputs: object) -> int:
     What existed before does not count. The number is the same on every machine: it is what the
     operations ask for, not what a machine happens to have in use.
     """
-    with _Counting() as counting:
+    counting = _Counting()
+    with counting:
         run(*inputs)
     return counting.peak
 
@@ -65,7 +66,7 @@ class _Counting(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._seen: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+        self._seen: Any = WeakIdKeyDictionary()
         self._now: int = 0
         self.peak: int = 0
 
