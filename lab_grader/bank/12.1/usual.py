@@ -10,7 +10,6 @@ def statistic(x, squares, axis):
 
 
 def rms_norm(x, gain, eps=1e-5):
-    kind = x.dtype
     axis = -1
     squares = x * x
     mean_square = statistic(x, squares, axis)

@@ -52,9 +52,9 @@ class ModernBlock(reference.ModernBlock):
     def forward(self, x, mask=None):
         first, second = self.norm_1, self.norm_2
         start = x
-        seen = first(x)
-        x = x + self.attend(seen, mask)
+        seen = first(start)
+        x = start + self.attend(seen, mask)
         middle = x
-        seen = second(x)
-        x = x + self.think(seen)
+        seen = second(middle)
+        x = middle + self.think(seen)
         return x

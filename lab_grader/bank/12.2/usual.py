@@ -9,7 +9,6 @@ def activate(z):
 
 
 def swiglu(x, w_gate, w_up, w_down):
-    kind = x.dtype
     left = x @ w_gate
     right = x @ w_up
     gate = activate(left)

@@ -25,7 +25,6 @@ def attend(q, k, v, mask):
 
 
 def grouped_query_attention(q, k, v, mask=None):
-    kind = q.dtype
     heads = q.shape[-3]
     groups = k.shape[-3]
     times = heads // groups

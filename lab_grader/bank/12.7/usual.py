@@ -15,7 +15,6 @@ def share(best, logits, experts):
 
 
 def route(logits, k):
-    kind = logits.dtype
     best, experts = choose(logits, k)
     weights = share(best, logits, experts)
     return weights, experts
