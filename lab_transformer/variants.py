@@ -136,6 +136,12 @@ def alibi_bias(
     ### END SOLUTION
 
 
+def _check_groups(heads: int, kv_heads: int) -> None:
+    """Raise a ValueError unless each key-value head serves as many query heads."""
+    if kv_heads < 1 or heads % kv_heads:
+        raise ValueError(f"{heads} query heads cannot share {kv_heads} key-value heads equally")
+
+
 #: id = "12.4"
 #: title = "Grouped-query attention"
 #: points = 4
@@ -173,8 +179,7 @@ def grouped_query_attention(
         v=(v, "... kv_heads key d_value"),
     )
     heads, kv_heads = q.shape[-3], k.shape[-3]
-    if kv_heads < 1 or heads % kv_heads:
-        raise ValueError(f"{heads} query heads cannot share {kv_heads} key-value heads equally")
+    _check_groups(heads, kv_heads)
     check_mask(mask, torch.Size([*q.shape[:-1], k.shape[-2]]))
     ### BEGIN SOLUTION
     k = k.repeat_interleave(heads // kv_heads, dim=-3)
@@ -380,7 +385,7 @@ def route(
     """
     check_shapes(logits=(logits, "... n_experts"))
     if not 1 <= k <= logits.shape[-1]:
-        raise ValueError(f"k is between 1 and the number of experts, {logits.shape[-1]}, not {k}")
+        raise ValueError(f"k is from 1 to {logits.shape[-1]} experts, not {k}")
     ### BEGIN SOLUTION
     best, experts = logits.topk(k, dim=-1)
     return best.softmax(dim=-1), experts
@@ -493,7 +498,7 @@ class MixtureOfExperts(nn.Module):
         self,
         x: Float[Tensor, "batch seq d_model"],
     ) -> tuple[Float[Tensor, "batch seq d_model"], Float[Tensor, ""]]:
-        """Return the weighted sum of each token's experts, and the balance loss.
+        """Return each token's weighted sum of experts, and the balance loss.
 
         The router's output are the logits; `balance_loss` gets their softmax
         over all experts. An expert runs on the tokens that chose it and on no
@@ -549,8 +554,7 @@ class ModernBlock(nn.Module):
         check_heads(d_model, n_heads)
         d_head = d_model // n_heads
         check_even(d_head, "d_head")
-        if n_kv_heads < 1 or n_heads % n_kv_heads:
-            raise ValueError(f"{n_heads} query heads cannot share {n_kv_heads} key-value heads equally")
+        _check_groups(n_heads, n_kv_heads)
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.w_q = nn.Linear(d_model, d_model, bias=False)
         self.w_k = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
