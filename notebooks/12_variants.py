@@ -192,7 +192,7 @@ def alibi_bias(
 # %%
 bias = variants.alibi_bias(8, 1, 5)[:, 0]
 print("slopes:", rounded(-bias[:, 3], 4))
-print("first head, five keys:", rounded(bias[0], 2))
+print("first head, five keys:", rounded(bias[0] + 0.0, 2))
 
 # %% [markdown]
 # If all words matched equally well, where would each head look? Here is how far back the nearest keys
@@ -327,7 +327,7 @@ my_prediction = None  # such as 3
 
 # %%
 torch.manual_seed(2)
-text = torch.randn(1, 20, 8, requires_grad=True)
+text = (0.1 * torch.randn(1, 20, 8)).requires_grad_()
 window = variants.sliding_window_mask(20, 20, 4)
 x = text
 for _ in range(3):
