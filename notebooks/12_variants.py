@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Notebook 12: What changed since 2017
 #
-# Eight years of work on the Transformer, and it is still the Transformer. What changed are parts, one
+# Years of work on the Transformer, and it is still the Transformer. What changed are parts, one
 # at a time: another norm, another feed-forward layer, other positions, fewer keys and values,
 # attention in tiles, many feed-forward layers of which few are asked. You build each one, see what it
 # saves and what it costs, and put them together to the block of today's models. The
