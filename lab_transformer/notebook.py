@@ -1,14 +1,18 @@
-"""What the notebooks share: comparing with a prediction, measuring time, a bar for long loops."""
+"""What the notebooks share: comparing with a prediction, measuring, a bar for long loops."""
 
 from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 Step = TypeVar("Step")
 _PAUSE = 0.2  # seconds between two drawings
@@ -43,6 +47,48 @@ def _timed(run: Callable[..., object], *inputs: object) -> float:
     start = time.process_time()
     run(*inputs)
     return time.process_time() - start
+
+
+def peak_memory(run: Callable[..., object], *inputs: object) -> int:
+    """Count the bytes of all tensors that are alive at once at the worst moment of a call.
+
+    What existed before does not count. The number is the same on every machine: it is what the
+    operations ask for, not what a machine happens to have in use.
+    """
+    counting = _Counting()
+    with counting:
+        run(*inputs)
+    return counting.peak
+
+
+class _Counting(TorchDispatchMode):
+    """Sees every operation, those of the way back too, and what of their results is still alive."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._seen: Any = WeakIdKeyDictionary()
+        self._now: int = 0
+        self.peak: int = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for tensor in tree_leaves((args, kwargs)):
+            if isinstance(tensor, Tensor):
+                self._seen.setdefault(tensor.untyped_storage(), None)
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage() not in self._seen:
+                self._add(tensor.untyped_storage())
+        return result
+
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        size = storage.nbytes()
+        self._seen[storage] = None
+        self._now += size
+        self.peak = max(self.peak, self._now)
+        weakref.finalize(storage, self._free, size)
+
+    def _free(self, size: int) -> None:
+        self._now -= size
 
 
 def progress(steps: Iterable[Step], what: str = "working", total: int | None = None) -> Iterator[Step]:

@@ -13,11 +13,14 @@ from torch import Tensor
 
 from lab_grader.serve import BOOK as HTML
 from lab_transformer import attention, decoding, masking, metrics, normalization, positional, rnn
+from lab_transformer.gpt import GPT
+from lab_transformer.variants import Llama
 
 WEEKS = {
     "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
     "norms": 5, "masking": 6, "translator": 7, "beams": 8,
     "bleu": 9,
+    "weight": 12,
 }  # fmt: skip
 
 
@@ -453,3 +456,33 @@ def test_page_says_so_where_scripts_are_switched_off(name: str) -> None:
 def test_page_opened_as_a_file_says_how_to_open_it(page: Page) -> None:
     page.goto((HTML / page_of("gradient")).as_uri())
     expect(page.locator("#explorable-gradient .trouble")).to_be_visible()
+
+
+def test_a_model_weighs_what_its_blocks_have(run: Callable[..., Any]) -> None:
+    shape = {"layers": 3, "width": 64, "heads": 8, "pairs": 2, "words": 50, "context": 32}
+    modern = shape | {"modern": True, "hidden": 2.5}
+    plain = shape | {"modern": False, "hidden": 4, "pairs": 8}
+    llama = Llama(50, n_layers=3, d_model=64, n_heads=8, n_kv_heads=2, d_ff=160)
+    gpt = GPT(50, n_layers=3, d_model=64, n_heads=8, max_length=32)
+    for facts, model in ((modern, llama), (plain, gpt)):
+        weight = run("weight", "m.weigh(facts)", facts=facts)
+        assert weight["parameters"] == sum(p.numel() for p in model.parameters())
+        assert weight["cache"] == 2 * 3 * facts["pairs"] * 8 * 32
+
+
+def test_known_models_weigh_what_their_makers_say(run: Callable[..., Any]) -> None:
+    weights = run("weight", "Object.values(m.MODELS).map((one) => m.weigh(one).parameters)")
+    assert [round(n / 1e9, 1) for n in weights] == [0.1, 174.6, 6.7, 7.2, 69.0]
+    assert weights[0] == 124_439_808
+
+
+def test_key_value_heads_are_halved_and_the_cache_with_them(figure: Callable[[str], Locator]) -> None:
+    weight = figure("weight")
+    cache = weight.locator("dl > div").nth(2).locator("dd")
+    expect(cache).to_have_text("1.00 GB")
+    weight.get_by_label("Model").select_option(label="Mistral 7B (2023)")
+    expect(weight.get_by_role("slider", name="Key-value heads")).to_have_value("8")
+    expect(cache).to_have_text("1.00 GB")  # a quarter of the heads, four times the context
+    turn(weight, "Context", "ArrowRight")
+    expect(cache).to_have_text("2.00 GB")
+    expect(weight.get_by_label("Model")).to_have_value("5")

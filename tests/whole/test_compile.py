@@ -14,6 +14,7 @@ from lab_transformer.encoder import EncoderBlock
 from lab_transformer.gpt import GPT
 from lab_transformer.masking import causal_mask
 from lab_transformer.transformer import Transformer
+from lab_transformer.variants import Llama
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +61,7 @@ def test_transformer_is_one_graph():
 def test_gpt_is_one_graph():
     model = GPT(13, n_layers=1, d_model=24, n_heads=3, max_length=16)
     assert_compiled_is_same(model, torch.randint(13, (2, 7)), backend="eager")
+
+
+def test_llama_is_one_graph():
+    assert_compiled_is_same(Llama(11, 1, 24, 6, 3, 40), torch.randint(11, (2, 7)), backend="eager")

@@ -27,6 +27,17 @@ from lab_transformer.normalization import batch_norm, layer_norm, post_norm, pre
 from lab_transformer.positional import add_positions, rotate
 from lab_transformer.rnn import clip_gradients, rnn_cell, rnn_forward
 from lab_transformer.transformer import Transformer
+from lab_transformer.variants import (
+    Llama,
+    MixtureOfExperts,
+    ModernBlock,
+    balance_loss,
+    grouped_query_attention,
+    rms_norm,
+    route,
+    swiglu,
+    tiled_attention,
+)
 
 MASK = torch.tensor([[True, True, False, True, False, True, True]])
 TARGETS = torch.tensor([[3, 4, 0, 1, 5], [1, 0, 0, 2, 2]])
@@ -64,6 +75,21 @@ FUNCTIONS = {
         lambda logits: sequence_loss(logits, TARGETS.to(logits.device), 0, 0.1),
         [(2, 5, 11)],
     ),
+    "rms_norm": (rms_norm, [(2, 5, 8), (8,)]),
+    "swiglu": (swiglu, [(2, 5, 8), (8, 13), (8, 13), (13, 8)]),
+    "grouped_query_attention": (
+        lambda q, k, v: grouped_query_attention(q, k, v, MASK.to(q.device)),
+        [(2, 6, 5, 8), (2, 3, 7, 8), (2, 3, 7, 9)],
+    ),
+    "tiled_attention": (
+        lambda q, k, v: tiled_attention(q, k, v, 3, MASK.to(q.device)),
+        [(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 9)],
+    ),
+    "route": (lambda logits: route(logits, 2)[0], [(2, 5, 4)]),
+    "balance_loss": (
+        lambda probabilities: balance_loss(probabilities, torch.zeros_like(probabilities).long()),
+        [(2, 5, 4)],
+    ),
 }
 MODULES = {
     "MultiHeadAttention": (MEMORY, [(2, 5, 24), (2, 7, 24), (2, 7, 24)]),
@@ -73,6 +99,8 @@ MODULES = {
     "CausalBlock": (CausalBlock(24, 3, 40), [(2, 5, 24)]),
     "DecoderBlock": (DecoderBlock(24, 3, 40), [(2, 5, 24), (2, 7, 24)]),
     "Decoder": (Decoder(2, 24, 3, 40), [(2, 5, 24), (2, 7, 24)]),
+    "ModernBlock": (ModernBlock(24, 6, 3, 40), [(2, 5, 24)]),
+    "MixtureOfExperts": (MixtureOfExperts(24, 40, 3, 2), [(2, 5, 24)]),
 }
 
 functions = pytest.mark.parametrize(("block", "shapes"), FUNCTIONS.values(), ids=FUNCTIONS)
@@ -133,8 +161,9 @@ def test_every_weight_of_a_module_gets_a_gradient(block, shapes, draw, device, d
     [
         (Transformer(11, 13, d_model=24, n_heads=3, d_ff=40), [(2, 7), (2, 5)]),
         (GPT(11, 2, 24, 3, 16), [(2, 7)]),
+        (Llama(11, 2, 24, 6, 3, 40), [(2, 7)]),
     ],
-    ids=["Transformer", "GPT"],
+    ids=["Transformer", "GPT", "Llama"],
 )
 def test_every_weight_of_a_model_gets_a_gradient(model: nn.Module, shapes, device, dtype):
     model.to(device, dtype).zero_grad()
