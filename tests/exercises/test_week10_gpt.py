@@ -1,6 +1,22 @@
 """Week 10: build your own GPT, from the bytes of a text to a model that writes."""
 
-from lab_check.running.testing import exercise, fail, guard, require, same_items
+import math
+from itertools import pairwise
+
+import torch
+
+from lab_check.running.testing import (
+    agree,
+    exercise,
+    fail,
+    gradients,
+    gradients_agree,
+    guard,
+    keeps_dtype,
+    leaves_inputs_alone,
+    require,
+    same_items,
+)
 
 # Tokens: what stands in for a text ------------------------------------------------------------------
 
@@ -39,8 +55,10 @@ def shown(pair, merges):
 
 
 def in_order(counts):
-    """Let the order of a dictionary's entries not matter."""
-    return sorted(counts.items(), key=repr) if isinstance(counts, dict) else counts
+    """Let the order of a dictionary's entries not matter, but what kind of number a count is."""
+    if not isinstance(counts, dict):
+        return counts
+    return [sorted(counts.items(), key=repr), sorted({type(n).__name__ for n in counts.values()})]
 
 
 def check_counts(submission, words, wanted, what=""):
@@ -146,6 +164,11 @@ def test_two_pairs_that_take_turns_both_count(submission):
     check_counts(submission, {(2, 5, 2, 5): 3}, {(2, 5): 6, (5, 2): 3})
 
 
+@exercise("10.1")
+def test_words_of_one_token_change_nothing(submission):
+    check_counts(submission, {(3,): 8, (3, 6): 2, (6,): 5, (6, 4): 1}, {(3, 6): 2, (6, 4): 1})
+
+
 @guard("10.1")
 def test_a_word_of_one_token_has_no_pair(submission):
     check_counts(submission, {(65,): 12}, {})
@@ -210,6 +233,10 @@ def test_where_occurrences_overlap_the_left_one_is_merged(submission):
 def test_what_was_just_made_is_not_merged_again(submission):
     check_merged(submission, [7, 7, 7, 7], (7, 7), 7, [7, 7])
     check_merged(submission, [1, 2, 2, 2], (1, 2), 1, [1, 2, 2])
+
+
+@exercise("10.2")
+def test_a_new_token_makes_no_pair_with_the_one_on_its_left(submission):
     check_merged(submission, [5, 1, 1, 2], (1, 2), 2, [5, 1, 2])
 
 
@@ -363,14 +390,12 @@ def test_a_pair_that_occurs_twice_is_still_merged(submission, expected, draw):
 
 
 @exercise("10.3")
-def test_the_size_of_the_vocabulary_counts_the_bytes(submission, draw):
+def test_the_size_of_the_vocabulary_counts_the_bytes(submission, expected, draw):
     text = draw_text(draw, 80)
     size = draw.number(259, 264)
-    found = submission.tokenizer.train_bpe.seen_as(len, 0.0)(text, size)
-    require(
-        len(found) == size - 256,
-        f"{size} tokens are the 256 bytes and {size - 256} merges; there are {len(found)} merges",
-    )
+    wanted = expected.tokenizer.train_bpe(text, size)
+    what = f"{size} tokens, which are 256 bytes and {size - 256} merges"
+    check_merges(submission, text, size, wanted, what)
 
 
 @guard("10.3")
@@ -638,3 +663,799 @@ def test_special_tokens_come_back_as_their_texts(submission):
 def test_no_tokens_give_an_empty_text(submission):
     check_decoded(submission, [], [(97, 98)], "")
     check_decoded(submission, [], [], "", ["<s>"])
+
+
+# 10.6 -----------------------------------------------------------------------------------------------
+
+# A row more or less, a place more or less: no two of these are alike.
+LENGTH, ROWS, CONTEXT = 31, 4, 6
+
+
+def draw_tokens(draw, length):
+    """Draw a text in which no token comes twice, and with it where each of them stands."""
+    tokens = draw.normal(length=length).argsort() + 100
+    return tokens, {token: place for place, token in enumerate(tokens.tolist())}
+
+
+def places_of(rows, where):
+    """Say where in the text each token of a batch stands; -1 where there is no such token."""
+    return [[where.get(token, -1) for token in row] for row in rows.tolist()]
+
+
+def cut(submission, generator, tokens, context, batch, seen):
+    """Draw a batch, of which recognition sees only what does not depend on luck."""
+    draw_batch = submission.language.next_token_batch.seen_as(lambda pair: list(seen(*pair)), 0.1)
+    return draw_batch(tokens, batch, context, generator)
+
+
+def steps_between(rows):
+    """Say how far a token lies from the one before it in its row."""
+    return sorted({b - a for row in rows for a, b in pairwise(row)})
+
+
+def starts_of(rows, where):
+    return [row[0] for row in places_of(rows, where)]
+
+
+def share_of_starts(rows, where, count):
+    starts = starts_of(rows, where)
+    return [round(starts.count(start) / len(starts), 3) for start in range(count)]
+
+
+@exercise("10.6")
+def test_each_target_is_the_token_after_its_input(submission, draw):
+    tokens, where = draw_tokens(draw, LENGTH)
+    generator = draw.generator()
+
+    def seen(inputs, targets):
+        come = places_of(inputs, where), places_of(targets, where)
+        ahead = {b - a for rows in zip(*come, strict=False) for a, b in zip(*rows, strict=False)}
+        return list(inputs.shape), list(targets.shape), sorted(ahead)
+
+    inputs, targets = cut(submission, generator, tokens, CONTEXT, ROWS, seen)
+    for found, what in ((inputs, "the inputs"), (targets, "the targets")):
+        shape = tuple(found.shape)
+        require(
+            shape == (ROWS, CONTEXT),
+            f"{what} should have the axes (batch {ROWS}, context {CONTEXT}), their shape is {shape}",
+        )
+    for row, aims in zip(places_of(inputs, where), places_of(targets, where), strict=True):
+        require(min(row) >= 0, "an input is no token of the text: are these places, not tokens?")
+        for at, (place, aim) in enumerate(zip(row, aims, strict=True)):
+            require(
+                aim == place + 1,
+                f"the input {at} of a row is token {place} of the text, so its target is token "
+                f"{place + 1}, but it is "
+                + (f"token {aim}" if aim >= 0 else "nothing of the text")
+                + f" (the text's tokens are 0 to {LENGTH - 1})",
+            )
+
+
+@exercise("10.6")
+def test_the_inputs_of_a_row_are_neighbours_in_the_text(submission, draw):
+    tokens, where = draw_tokens(draw, LENGTH)
+    generator = draw.generator()
+
+    def seen(inputs, targets):
+        return [steps_between(places_of(inputs, where))]
+
+    inputs, _ = cut(submission, generator, tokens, CONTEXT, ROWS, seen)
+    steps = steps_between(places_of(inputs, where))
+    require(
+        steps == [1],
+        "in a row of inputs each token should come right after the one before it, as in the text; "
+        f"yours lie {', '.join(map(str, steps))} apart",
+    )
+
+
+@exercise("10.6")
+def test_a_text_with_room_for_one_piece_gives_that_piece(submission, expected, draw):
+    tokens, generator = draw.integers(0, 50, length=CONTEXT + 1), draw.generator()
+    wanted = expected.language.next_token_batch(tokens, ROWS, CONTEXT, generator)
+    found = submission.language.next_token_batch(tokens, ROWS, CONTEXT, generator)
+    for rows, right, what in zip(found, wanted, ("input", "target"), strict=True):
+        agree(rows, right, f"of a text of {CONTEXT + 1} tokens the {what}", "batch place")
+
+
+@exercise("10.6")
+def test_a_context_of_one_token_makes_pairs_of_neighbours(submission, draw):
+    tokens, where = draw_tokens(draw, 2)
+    inputs, targets = submission.language.next_token_batch(tokens, 3, 1, draw.generator())
+    found = places_of(inputs, where), places_of(targets, where)
+    wanted = [[0]] * 3, [[1]] * 3
+    same_items(found, wanted, "with two tokens and a context of one, where inputs and targets stand")
+
+
+@exercise("10.6")
+def test_rows_start_anywhere_from_the_first_token_to_the_last_that_can(submission, draw):
+    (tokens, where), last = draw_tokens(draw, CONTEXT + 4), 3
+    generator = draw.generator()
+
+    def seen(inputs, targets):
+        return [sorted(set(starts_of(inputs, where)))]
+
+    inputs, _ = cut(submission, generator, tokens, CONTEXT, 300, seen)
+    starts = set(starts_of(inputs, where))
+    require(
+        last in starts,
+        f"of {len(tokens)} tokens, rows of {CONTEXT} and their targets can start at 0 to {last}, but "
+        f"of 300 rows none starts at {last}: it still has a target for its last token",
+    )
+    never = sorted(set(range(last + 1)) - starts)
+    require(not never, f"of 300 rows none starts at {never}, where rows start at 0 to {last}")
+    require(starts == set(range(last + 1)), f"rows start at {sorted(starts)}, not just at 0 to {last}")
+
+
+@exercise("10.6")
+def test_every_start_is_as_likely_as_any_other(submission, draw):
+    tokens, where = draw_tokens(draw, CONTEXT + 5)
+    generator = draw.generator()
+
+    def seen(inputs, targets):
+        return share_of_starts(inputs, where, 5)
+
+    inputs, _ = cut(submission, generator, tokens, CONTEXT, 6000, seen)
+    shares = share_of_starts(inputs, where, 5)
+    for start, share in enumerate(shares):
+        require(
+            abs(share - 0.2) < 0.035,
+            f"of five starts each should come in a fifth of the rows; start {start} has {share:.1%}",
+        )
+
+
+@exercise("10.6")
+def test_rows_are_drawn_independently_of_each_other(submission, draw):
+    tokens, where = draw_tokens(draw, CONTEXT + 5)
+    generators = [draw.generator() for _ in range(25)]
+    drawn = []
+
+    def told():
+        different = {len(set(starts)) for starts in drawn}
+        moves = {b - a for starts in drawn for a, b in pairwise(starts)}
+        return different, {move % 5 for move in moves}, min(moves) < 0
+
+    def seen(inputs, targets):
+        # What one batch holds is luck; what none of many holds is a mistake.
+        drawn.append(starts_of(inputs, where))
+        different, moves, back = told()
+        last = len(drawn) == len(generators)
+        return [last and (different == {1}, different == {5}, len(moves), back)]
+
+    for generator in generators:
+        cut(submission, generator, tokens, CONTEXT, 5, seen)
+    different, moves, back = told()
+    require(
+        different != {1},
+        "in 25 batches all rows of a batch start at the same place: each row draws its own start",
+    )
+    require(
+        len(moves) > 2,
+        "from one row to the next the start always moves by the same: each row draws its own start",
+    )
+    require(
+        min(different) < 5,
+        "with five starts and five rows, no start came twice in any of 25 batches: rows are drawn "
+        "independently, so two may start at the same place",
+    )
+    require(back, "in 25 batches no row starts before the row above it: rows are drawn in any order")
+
+
+@exercise("10.6")
+def test_the_generator_decides_which_rows_come(submission, draw):
+    tokens, where = draw_tokens(draw, 1000)
+    one, other = draw.generator(), draw.generator()
+    drawn = []
+
+    def seen(inputs, targets):
+        drawn.append(starts_of(inputs, where))
+        return [drawn[0] == drawn[-1]]
+
+    for generator in (one, one, other):
+        cut(submission, generator, tokens, CONTEXT, 20, seen)
+    require(
+        drawn[0] == drawn[1],
+        "two generators in the same state should give the same batch, they gave different ones",
+    )
+    require(
+        drawn[0] != drawn[2],
+        "generators in different states gave the same 20 rows: does the generator draw them?",
+    )
+
+
+@guard("10.6")
+def test_tokens_of_any_kind_of_integer_keep_it(submission, draw):
+    tokens, generator = draw.integers(0, 50, length=CONTEXT + 1), draw.generator()
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        batch = submission.language.next_token_batch(tokens.to(dtype), ROWS, CONTEXT, generator)
+        for found, what in zip(batch, ("inputs", "targets"), strict=True):
+            keeps_dtype(found, dtype, f"of tokens of {dtype} the {what}")
+
+
+@guard("10.6")
+def test_the_text_is_left_alone(submission, draw):
+    tokens, generator = draw.integers(0, 50, length=CONTEXT + 1), draw.generator()
+    batch = submission.language.next_token_batch
+    leaves_inputs_alone(batch, tokens, ROWS, CONTEXT, generator, names=("tokens",))
+
+
+# 10.7 -----------------------------------------------------------------------------------------------
+
+GPT_SIZES = {"vocab_size": 11, "n_layers": 2, "d_model": 12, "n_heads": 3, "max_length": 9}
+SENTENCES, SEQ = 4, 5
+TIED = ("output.weight", "token_embedding.weight")
+
+
+def gpts(submission, expected, draw, dtype=torch.float32, **options):
+    """Make the submitted GPT and the right one, with the same drawn parameters."""
+    mine = submission.gpt.GPT(**GPT_SIZES | options)
+    right = expected.gpt.GPT(**GPT_SIZES | options)
+    if dtype == torch.float64:
+        mine.double()
+        right.double()
+    state = draw.state(right)
+    state[TIED[0]] = state[TIED[1]]
+    for module in (right, mine):
+        module.load_state_dict(state)
+    return mine, right
+
+
+def draw_sentences(draw, seq=SEQ):
+    return draw.integers(0, GPT_SIZES["vocab_size"], batch=SENTENCES, seq=seq)
+
+
+def compare_logits(modules, tokens, *args, when=""):
+    mine, right = modules
+    wanted = right(tokens, *args)
+    agree(mine(tokens, *args), wanted, f"{when}the logit", "batch seq vocab")
+
+
+@exercise("10.7")
+def test_every_place_gets_the_logits_of_its_next_token(submission, expected, draw):
+    compare_logits(gpts(submission, expected, draw), draw_sentences(draw))
+
+
+@exercise("10.7")
+def test_every_block_has_its_turn(submission, expected, draw):
+    modules = gpts(submission, expected, draw, n_layers=3)
+    compare_logits(modules, draw_sentences(draw), when="with three blocks ")
+
+
+@exercise("10.7")
+def test_without_blocks_tokens_and_positions_give_the_logits(submission, expected, draw):
+    modules = gpts(submission, expected, draw, n_layers=0)
+    compare_logits(modules, draw_sentences(draw), when="without any block ")
+
+
+@exercise("10.7")
+def test_positions_are_counted_from_the_offset(submission, expected, draw):
+    modules = gpts(submission, expected, draw)
+    compare_logits(modules, draw_sentences(draw), 3, when="from position 3 on ")
+
+
+@exercise("10.7")
+def test_a_single_token_has_the_position_of_the_offset(submission, expected, draw):
+    modules = gpts(submission, expected, draw)
+    tokens = draw_sentences(draw, seq=1)
+    for offset in (0, 8):
+        compare_logits(modules, tokens, offset, when=f"for one token at position {offset} ")
+
+
+@exercise("10.7")
+def test_the_whole_context_can_be_filled(submission, expected, draw):
+    compare_logits(gpts(submission, expected, draw), draw_sentences(draw, seq=9))
+
+
+@exercise("10.7")
+def test_the_same_token_at_two_places_is_told_apart(submission, expected, draw):
+    modules = gpts(submission, expected, draw)
+    tokens = draw.integers(0, 11, batch=SENTENCES, seq=1).expand(SENTENCES, SEQ).clone()
+    compare_logits(modules, tokens, when="for one token again and again ")
+
+
+@exercise("10.7")
+def test_logits_are_right_in_double_precision_too(submission, expected, draw):
+    modules = gpts(submission, expected, draw, torch.float64)
+    compare_logits(modules, draw_sentences(draw), when="in double precision ")
+
+
+@guard("10.7")
+def test_later_tokens_change_no_logit_before_them(submission, expected, draw):
+    mine, _ = gpts(submission, expected, draw)
+    tokens = draw_sentences(draw)
+    logits = mine(tokens)
+    prefix = mine(tokens[:, :3])
+    agree(prefix, logits[:, :3], "for the first three tokens alone, the logit", "batch seq vocab")
+
+
+@exercise("10.7")
+def test_output_layer_and_token_embedding_learn_one_matrix(submission, expected, draw):
+    mine, right = gpts(submission, expected, draw, torch.float64)
+    tokens = draw_sentences(draw)
+    wanted = gradients(right, tokens)[f"parameter {TIED[1]}"]
+    # How values are shared, before and after two different matrices are loaded, tells mistakes apart.
+    new = submission.gpt.GPT(**GPT_SIZES)
+    state = new.state_dict.seen_as(shares_values, 0.0)()
+    new.load_state_dict(state | {TIED[0]: state[TIED[0]] + 1.0})
+    new.state_dict.seen_as(shares_values, 0.0)()
+    found = gradients(mine, tokens)[f"parameter {TIED[1]}"]
+    require(
+        found is not None and torch.allclose(found, wanted, rtol=1e-5, atol=1e-7),
+        "the gradient for the token embedding is not that of one matrix with two uses: it should be "
+        "trained by the look-up of tokens and by the output layer, both",
+    )
+
+
+def shares_values(state):
+    return bool(torch.equal(state[TIED[0]], state[TIED[1]])) if TIED[0] in state else None
+
+
+@exercise("10.7")
+def test_gradients_reach_all_parameters_of_a_gpt(submission, expected, draw):
+    mine, right = gpts(submission, expected, draw, torch.float64)
+    gradients_agree(mine, right, draw_sentences(draw))
+
+
+@exercise("10.7")
+def test_gradients_reach_the_positions_that_were_used(submission, expected, draw):
+    mine, right = gpts(submission, expected, draw, torch.float64)
+    gradients_agree(mine, right, draw_sentences(draw), 2)
+
+
+@guard("10.7")
+def test_a_gpt_leaves_its_tokens_alone(submission, expected, draw):
+    mine, _ = gpts(submission, expected, draw)
+    leaves_inputs_alone(mine, draw_sentences(draw), names=("tokens",))
+
+
+# 10.8 -----------------------------------------------------------------------------------------------
+
+
+def draw_scores(draw, batches=5):
+    """Draw the mean loss of each batch, its number of tokens, and the bytes of the whole text."""
+    losses = (draw.normal(batch=batches).abs() + 0.5).tolist()
+    tokens = draw.integers(3, 90, batch=batches).tolist()
+    return losses, tokens, draw.number(300, 900)
+
+
+def check_bits(submission, losses, tokens, n_bytes, wanted, what):
+    bits = submission.language.bits_per_byte(losses, tokens, n_bytes)
+    agree(bits, wanted, what, rel=1e-5)
+
+
+@exercise("10.8")
+def test_the_bits_of_a_small_text_by_hand(submission):
+    # 30 tokens of 2 bits and 10 of 5 bits are 110 bits.
+    losses = [2 * math.log(2), 5 * math.log(2)]
+    what = "30 tokens of 2 bits each and 10 of 5 bits, for 55 bytes: the bits per byte"
+    check_bits(submission, losses, [30, 10], 55, 2.0, what)
+
+
+@exercise("10.8")
+def test_one_batch_costs_its_tokens_times_its_mean_loss(submission):
+    what = "20 tokens of 3 bits each, for 80 bytes: the bits per byte"
+    check_bits(submission, [3 * math.log(2)], [20], 80, 0.75, what)
+
+
+@exercise("10.8")
+def test_guessing_among_all_bytes_costs_eight_bits(submission):
+    what = "at a loss of log 256 for each byte of 7 and 12, the bits per byte"
+    check_bits(submission, [math.log(256)] * 2, [7, 12], 19, 8.0, what)
+
+
+@exercise("10.8")
+def test_the_bits_per_byte_of_any_batches(submission, expected, draw):
+    for batches in (5, 3, 2):
+        scores = draw_scores(draw, batches)
+        wanted = expected.language.bits_per_byte(*scores)
+        check_bits(submission, *scores, wanted, f"of {batches} batches the bits per byte")
+
+
+@exercise("10.8")
+def test_a_large_batch_has_more_to_say_than_a_small_one(submission):
+    # 1 token of 9 bits among 100 of 1 bit.
+    losses = [9 * math.log(2), math.log(2)]
+    what = "1 token of 9 bits and 99 of 1 bit, for 216 bytes: the bits per byte"
+    check_bits(submission, losses, [1, 99], 216, 0.5, what)
+
+
+@exercise("10.8")
+def test_how_a_text_is_cut_into_tokens_does_not_matter(submission):
+    # The same 120 bits for the same 60 bytes: as 60 tokens of 2 bits, or as 12 of 10.
+    by_letters = [2 * math.log(2)] * 2
+    by_pieces = [10 * math.log(2)] * 3
+    what = "120 bits for 60 bytes, as {} tokens: the bits per byte"
+    check_bits(submission, by_letters, [20, 40], 60, 2.0, what.format(60))
+    check_bits(submission, by_pieces, [3, 4, 5], 60, 2.0, what.format(12))
+
+
+@exercise("10.8")
+def test_how_the_text_is_cut_into_batches_does_not_matter(submission, expected, draw):
+    losses, tokens, n_bytes = draw_scores(draw, 3)
+    wanted = expected.language.bits_per_byte(losses, tokens, n_bytes)
+    # The second batch in two parts, which both cost what it cost in the mean.
+    finer = [losses[0], losses[1], losses[1], losses[2]], [tokens[0], 2, tokens[1] - 2, tokens[2]]
+    check_bits(submission, *finer, n_bytes, wanted, "after a batch was cut in two, the bits per byte")
+
+
+@guard("10.8")
+def test_what_is_certain_costs_nothing(submission):
+    check_bits(submission, [0.0, 0.0], [5, 9], 14, 0.0, "with losses of 0, the bits per byte")
+
+
+# 10.9 -----------------------------------------------------------------------------------------------
+
+
+def check_perplexity(submission, losses, tokens, wanted, what):
+    agree(submission.language.perplexity(losses, tokens), wanted, what, rel=1e-5)
+
+
+@exercise("10.9")
+def test_who_hesitates_between_k_tokens_has_the_perplexity_k(submission):
+    losses = [math.log(20)] * 3
+    what = "with a loss of log 20 in every batch, the perplexity"
+    check_perplexity(submission, losses, [4, 9, 2], 20.0, what)
+
+
+@exercise("10.9")
+def test_one_batch_has_the_perplexity_of_its_mean_loss(submission):
+    check_perplexity(submission, [1.5], [7], math.exp(1.5), "of one batch of loss 1.5, the perplexity")
+
+
+@exercise("10.9")
+def test_two_batches_of_one_size_by_hand(submission):
+    # The mean of log 2 and log 8 is log 4.
+    losses = [math.log(2), math.log(8)]
+    what = "with losses of log 2 and log 8 for 6 tokens each, the perplexity"
+    check_perplexity(submission, losses, [6, 6], 4.0, what)
+
+
+@exercise("10.9")
+def test_a_batch_counts_by_its_tokens(submission):
+    # Three tokens of log 2 and one of log 32: together 8 times log 2, over four tokens.
+    losses = [math.log(2), math.log(32)]
+    what = "with a loss of log 2 for 3 tokens and of log 32 for 1, the perplexity"
+    check_perplexity(submission, losses, [3, 1], 4.0, what)
+
+
+@exercise("10.9")
+def test_the_perplexity_of_any_batches(submission, expected, draw):
+    for batches in (5, 3, 2):
+        losses, tokens, _ = draw_scores(draw, batches)
+        wanted = expected.language.perplexity(losses, tokens)
+        check_perplexity(submission, losses, tokens, wanted, f"of {batches} batches the perplexity")
+
+
+@exercise("10.9")
+def test_cutting_a_batch_in_two_leaves_the_perplexity(submission, expected, draw):
+    losses, tokens, _ = draw_scores(draw, 3)
+    wanted = expected.language.perplexity(losses, tokens)
+    finer = [losses[0], losses[1], losses[1], losses[2]], [tokens[0], 2, tokens[1] - 2, tokens[2]]
+    check_perplexity(submission, *finer, wanted, "after a batch was cut in two, the perplexity")
+
+
+@guard("10.9")
+def test_who_is_certain_hesitates_between_one_token(submission):
+    check_perplexity(submission, [0.0, 0.0], [5, 9], 1.0, "with losses of 0, the perplexity")
+
+
+# 10.10 ----------------------------------------------------------------------------------------------
+
+BIGRAM = "token next"
+
+
+def compare_bigrams(submission, expected, tokens, vocab_size, smoothing, what):
+    wanted = expected.language.bigram_model(tokens, vocab_size, smoothing)
+    found = submission.language.bigram_model(tokens, vocab_size, smoothing)
+    agree(found, wanted, what, BIGRAM, rel=1e-4, abs=1e-6)
+
+
+@exercise("10.10")
+def test_a_small_text_by_hand(submission, device):
+    # After 0 comes 1, 2 and 1; after 1 comes 0, twice; after 2 comes 0.
+    tokens = torch.tensor([0, 1, 0, 2, 0, 1, 0], device=device)
+    table = submission.language.bigram_model(tokens, 3, 0.0)
+    wanted = torch.tensor([[0.0, 2 / 3, 1 / 3], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], device=device)
+    agree(table, wanted, "of the text 0 1 0 2 0 1 0 the probability", BIGRAM, rel=1e-4, abs=1e-6)
+
+
+@exercise("10.10")
+def test_smoothing_by_hand(submission, device):
+    # With 0.5 more each, row 0 counts 1.5 and 0.5, of 2; row 1 counts 1.5 and 2.5, of 4.
+    tokens = torch.tensor([1, 1, 1, 0, 0], device=device)
+    table = submission.language.bigram_model(tokens, 2, 0.5)
+    wanted = torch.tensor([[0.75, 0.25], [0.375, 0.625]], device=device)
+    what = "of the text 1 1 1 0 0 with smoothing 0.5 the probability"
+    agree(table, wanted, what, BIGRAM, rel=1e-4, abs=1e-6)
+
+
+@exercise("10.10")
+def test_the_shares_of_any_text(submission, expected, draw):
+    tokens = draw.integers(0, 5, length=60)
+    compare_bigrams(submission, expected, tokens, 5, 0.0, "without smoothing the probability")
+
+
+@exercise("10.10")
+def test_smoothing_gives_every_pair_of_the_vocabulary_its_part(submission, expected, draw):
+    tokens = draw.integers(0, 6, length=40)
+    for smoothing in (1.0, 0.1, 3):
+        what = f"with smoothing {smoothing} the probability"
+        compare_bigrams(submission, expected, tokens, 6, smoothing, what)
+
+
+@exercise("10.10")
+def test_tokens_that_never_occur_have_rows_and_columns_too(submission, expected, draw):
+    tokens = draw.integers(2, 6, length=50)
+    what = "with tokens 2 to 5 in a vocabulary of 9, the probability"
+    compare_bigrams(submission, expected, tokens, 9, 0.25, what)
+
+
+@exercise("10.10")
+def test_where_nothing_follows_and_nothing_is_smoothed_all_are_equal(submission, expected, draw):
+    tokens = draw.integers(0, 4, length=30)
+    tokens[-1] = 5  # it comes at the end only, and 4 never
+    what = "without smoothing, for a token that nothing follows, the probability"
+    compare_bigrams(submission, expected, tokens, 6, 0.0, what)
+
+
+@exercise("10.10")
+def test_a_text_of_one_token_says_nothing(submission, expected, draw):
+    tokens = draw.integers(0, 4, length=1)
+    for smoothing in (0.0, 2.0):
+        what = f"of a text without pairs, with smoothing {smoothing}, the probability"
+        compare_bigrams(submission, expected, tokens, 4, smoothing, what)
+
+
+@exercise("10.10")
+def test_each_row_sums_to_one(submission, draw):
+    tokens = draw.integers(0, 7, length=45)
+    for smoothing in (0.0, 0.7):
+        table = submission.language.bigram_model(tokens, 8, smoothing)
+        what = f"with smoothing {smoothing}, the sum of a row"
+        agree(table.sum(dim=-1), 1.0, what, "token", rel=1e-4)
+
+
+@exercise("10.10")
+def test_a_pair_counts_as_often_as_it_comes(submission, expected, draw):
+    tokens = draw.integers(0, 2, length=70)
+    compare_bigrams(submission, expected, tokens, 2, 0.0, "where pairs come often, the probability")
+
+
+@guard("10.10")
+def test_probabilities_are_single_or_double_precision(submission, draw):
+    table = submission.language.bigram_model(draw.integers(0, 4, length=20), 4, 0.5)
+    fine = table.dtype in (torch.float32, torch.float64)
+    require(fine, f"the probabilities should be float32 or float64, they are {table.dtype}")
+
+
+@guard("10.10")
+def test_any_kind_of_integer_will_do(submission, expected, draw):
+    tokens = draw.integers(0, 20, length=40)
+    for dtype in (torch.int32, torch.uint8):
+        what = f"of tokens of {dtype} the probability"
+        compare_bigrams(submission, expected, tokens.to(dtype), 20, 0.5, what)
+
+
+@guard("10.10")
+def test_the_tokens_that_are_counted_are_left_alone(submission, draw):
+    tokens = draw.integers(0, 4, length=20)
+    leaves_inputs_alone(submission.language.bigram_model, tokens, 4, 0.5, names=("tokens",))
+
+
+# 10.11 ----------------------------------------------------------------------------------------------
+
+D_IN, D_OUT, RANK, ALPHA = 7, 5, 3, 6.0
+
+
+def linear_layer(package, d_in=D_IN, d_out=D_OUT):
+    """Make a plain linear layer on the side of a package: one that is part of another block."""
+    return package.feedforward.FeedForward(d_in, d_out).get_submodule("w_1")
+
+
+def draw_numbers(draw, d_in=D_IN, d_out=D_OUT, rank=RANK, dtype=torch.float32):
+    """Draw the numbers of a layer that has learned something."""
+    return {
+        "base.weight": draw.normal(d_out=d_out, d_in=d_in, dtype=dtype),
+        "base.bias": draw.normal(d_out=d_out, dtype=dtype),
+        "down": draw.normal(d_in=d_in, rank=rank, dtype=dtype),
+        "up": draw.normal(rank=rank, d_out=d_out, dtype=dtype),
+    }
+
+
+def lora_layers(submission, expected, draw, rank=RANK, alpha=ALPHA, dtype=torch.float32):
+    """Make the submitted layer and the right one, with the same drawn numbers."""
+    generator, state = draw.generator(), draw_numbers(draw, rank=rank, dtype=dtype)
+    layers = []
+    for package in (submission, expected):
+        base = linear_layer(package)
+        if dtype == torch.float64:
+            base.double()
+        layer = package.lora.LoRALinear(base, rank, alpha, generator)
+        layer.load_state_dict(state)
+        layers.append(layer)
+    return layers
+
+
+def draw_inputs(draw, dtype=torch.float32):
+    return draw.normal(batch=2, seq=4, d_in=D_IN, dtype=dtype)
+
+
+OUTPUT, WEIGHT = "batch seq d_out", "d_out d_in"
+
+
+@exercise("10.11")
+def test_at_the_start_the_layer_does_what_its_base_does(submission, draw):
+    base = linear_layer(submission)
+    numbers = draw_numbers(draw)
+    base.load_state_dict({"weight": numbers["base.weight"], "bias": numbers["base.bias"]})
+    x, generator = draw_inputs(draw), draw.generator()
+    layer = submission.lora.LoRALinear(base, RANK, ALPHA, generator)
+    agree(layer(x), base(x), "before any training the output", OUTPUT)
+
+
+@exercise("10.11")
+def test_at_the_start_the_merged_weight_is_that_of_the_base(submission, draw):
+    base = linear_layer(submission)
+    numbers = draw_numbers(draw)
+    base.load_state_dict({"weight": numbers["base.weight"], "bias": numbers["base.bias"]})
+    layer = submission.lora.LoRALinear(base, RANK, ALPHA, draw.generator())
+    weight = layer.merged_weight()
+    agree(weight, numbers["base.weight"], "before any training the merged weight", WEIGHT)
+
+
+@exercise("10.11")
+def test_what_was_learned_is_added_to_the_base(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw)
+    x = draw_inputs(draw)
+    wanted = right(x)
+    agree(mine(x), wanted, "the output", OUTPUT)
+
+
+@exercise("10.11")
+def test_alpha_over_the_rank_scales_what_was_learned(submission, expected, draw):
+    for rank, alpha in ((2, 8.0), (4, 1.0), (1, 3.0), (3, 3.0)):
+        mine, right = lora_layers(submission, expected, draw, rank, alpha)
+        x = draw_inputs(draw)
+        wanted = right(x)
+        agree(mine(x), wanted, f"with rank {rank} and alpha {alpha} the output", OUTPUT)
+
+
+@exercise("10.11")
+def test_a_single_word_and_many_axes_will_do(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw)
+    word, many = draw.normal(d_in=D_IN), draw.normal(a=2, b=3, c=4, d_in=D_IN)
+    wanted = [right(x) for x in (word, many)]
+    agree(mine(word), wanted[0], "for a single word the output", "d_out")
+    agree(mine(many), wanted[1], "for inputs with four axes the output", "a b c d_out")
+
+
+@exercise("10.11")
+def test_the_merged_weight_holds_what_was_learned(submission, expected, draw):
+    for rank, alpha in ((RANK, ALPHA), (4, 1.0)):
+        mine, right = lora_layers(submission, expected, draw, rank, alpha)
+        wanted = right.merged_weight()
+        what = f"with rank {rank} and alpha {alpha} the merged weight"
+        agree(mine.merged_weight(), wanted, what, WEIGHT)
+
+
+@exercise("10.11")
+def test_asking_for_the_merged_weight_changes_nothing(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw)
+    x = draw_inputs(draw)
+    wanted, merged = right(x), right.merged_weight()
+    mine.merged_weight()
+    agree(mine(x), wanted, "after the merged weight was asked for, the output", OUTPUT)
+    agree(mine.merged_weight(), merged, "asked for a second time, the merged weight", WEIGHT)
+
+
+@exercise("10.11")
+def test_the_layer_that_was_given_is_kept_and_not_copied(submission, draw):
+    base = linear_layer(submission)
+    numbers = draw_numbers(draw)
+    x, generator = draw_inputs(draw), draw.generator()
+    layer = submission.lora.LoRALinear(base, RANK, ALPHA, generator)
+    base.load_state_dict({"weight": numbers["base.weight"], "bias": numbers["base.bias"]})
+    agree(layer(x), base(x), "after the given layer got other numbers, the output", OUTPUT)
+
+
+@exercise("10.11")
+def test_only_the_two_thin_matrices_are_trained(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw)
+    x = draw_inputs(draw)
+    wanted = right(x)
+    trained = submission.lora.trainable.seen_as(lambda found: sorted(found), 0.0)(mine)
+    names = ", ".join(sorted(trained)) or "nothing"
+    require(
+        sorted(trained) == ["down", "up"],
+        f"training should change down and up only; as it is, it changes {names}",
+    )
+    agree(mine(x), wanted, "the output", OUTPUT)
+
+
+@exercise("10.11")
+def test_gradients_reach_the_thin_matrices_and_the_inputs(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw, dtype=torch.float64)
+    x = draw_inputs(draw, torch.float64)
+    compare_gradients(mine, right, (x,), {"0": "x", "parameter down": "down", "parameter up": "up"})
+
+
+@exercise("10.11")
+def test_gradients_reach_the_thin_matrices_through_the_merged_weight(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw, dtype=torch.float64)
+    names = {"parameter down": "down", "parameter up": "up"}
+    compare_gradients(mine.merged_weight, right.merged_weight, (), names, (mine, right))
+
+
+def compare_gradients(submitted, wanted, args, names, layers=None):
+    """Compare the gradients of some inputs and parameters; others may have none."""
+    for layer in layers or (submitted, wanted):
+        layer.requires_grad_()  # what is frozen is asked for, too
+    right, found = gradients(wanted, *args), gradients(submitted, *args)
+    for key, name in names.items():
+        require(found.get(key) is not None, f"no gradient reaches {name}: it is cut off on the way")
+        agree(found[key], right[key], f"the gradient for {name}", rel=1e-5, abs=1e-7)
+
+
+@exercise("10.11")
+def test_down_starts_with_random_numbers_of_the_right_size_and_up_with_zeros(submission, draw):
+    d_in = 64
+    base, generator = linear_layer(submission, d_in, 50), draw.generator()
+    layer = submission.lora.LoRALinear(base, 40, ALPHA, generator)
+    x = draw.normal(batch=3, d_in=d_in)
+    outputs = layer(x), base(x)
+
+    def told(state):
+        down, up = state["down"].double(), state["up"].double()
+        size = float(down.std()) if down.numel() else 0.0
+        peak = float(down.abs().max()) / size if size else 0.0
+        return [round(size * d_in**0.5, 2), peak > 2.2, float(up.std()) if bool(up.any()) else 0.0]
+
+    state = layer.state_dict.seen_as(told, 0.15)()
+    up, down = state["up"], state["down"]
+    require(not up.any(), f"up should start as zeros; its numbers go up to {float(up.abs().max()):.3g}")
+    size, peak, _ = told(state)
+    require(
+        abs(size - 1) < 0.1,
+        f"the numbers of down should spread by 1 / sqrt(d_in) = {d_in**-0.5:.3g} at the start, "
+        f"but their standard deviation is {float(down.std()):.3g}",
+    )
+    require(peak, "the numbers of down have a sharp end, as uniform ones have: they should be normal")
+    agree(*outputs, "before any training the output", "batch d_out")
+
+
+@exercise("10.11")
+def test_the_generator_draws_down(submission, draw):
+    one, other = draw.generator(), draw.generator()
+    x = draw.normal(batch=3, d_in=D_IN)
+    drawn = []
+
+    def same_as_first(state):
+        drawn.append(state["down"])
+        return bool(torch.equal(drawn[0], drawn[-1]))
+
+    for generator in (one, one, other):
+        base = linear_layer(submission)
+        layer = submission.lora.LoRALinear(base, RANK, ALPHA, generator)
+        layer.state_dict.seen_as(same_as_first, 0.0)()
+    same, different = torch.equal(drawn[0], drawn[1]), not torch.equal(drawn[0], drawn[2])
+    require(same, "two generators in the same state should give the same down, they gave two")
+    require(different, "generators in different states gave the same down: does the generator draw it?")
+    agree(layer(x), base(x), "before any training the output", "batch d_out")
+
+
+@exercise("10.11")
+def test_a_layer_in_double_precision_stays_in_it(submission, expected, draw):
+    mine, right = lora_layers(submission, expected, draw, dtype=torch.float64)
+    x = draw_inputs(draw, torch.float64)
+    wanted, merged = right(x), right.merged_weight()
+    output, weight = mine(x), mine.merged_weight()
+    keeps_dtype(output, torch.float64, "the output")
+    keeps_dtype(weight, torch.float64, "the merged weight")
+    agree(output, wanted, "in double precision the output", OUTPUT)
+    agree(weight, merged, "in double precision the merged weight", WEIGHT)
+
+
+@guard("10.11")
+def test_a_lora_layer_leaves_its_inputs_and_its_base_alone(submission, expected, draw):
+    mine, _ = lora_layers(submission, expected, draw)
+    x = draw_inputs(draw)
+    leaves_inputs_alone(mine, x, names=("x",))
