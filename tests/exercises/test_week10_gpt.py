@@ -955,7 +955,9 @@ def test_the_same_token_at_two_places_is_told_apart(submission, expected, draw):
 @exercise("10.7")
 def test_logits_are_right_in_double_precision_too(submission, expected, draw):
     modules = gpts(submission, expected, draw, torch.float64)
-    compare_logits(modules, draw_sentences(draw), when="in double precision ")
+    tokens = draw_sentences(draw)
+    compare_logits(modules, tokens, when="in double precision ")
+    keeps_dtype(modules[0](tokens), torch.float64, "the logits of a model in double precision")
 
 
 @guard("10.7")
