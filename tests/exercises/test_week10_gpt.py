@@ -356,6 +356,23 @@ def test_the_space_before_a_word_belongs_to_it(submission):
 
 
 @exercise("10.3")
+def test_runs_of_white_space_are_learned_from_too(submission):
+    text = "if\n    a\n    b\n    c"
+    check_merges(submission, text, 270, [(10, 32), (32, 32), (256, 257)], "three lines set in by four")
+
+
+@exercise("10.3")
+def test_digits_and_other_signs_are_learned_from_too(submission):
+    check_merges(submission, "170();170();170", 258, [(49, 55), (256, 48)], "170 three times")
+    check_merges(submission, "x();y();", 270, [(40, 41), (256, 59)], "();, twice")
+
+
+@exercise("10.3")
+def test_capital_letters_are_letters_of_their_own(submission):
+    check_merges(submission, "Ab\nAb\nab\nAB", 270, [(65, 98)], "Ab twice, ab and AB once")
+
+
+@exercise("10.3")
 def test_equal_tokens_in_a_row_are_counted_as_in_count_pairs(submission):
     # Two times three is six without overlap, less than seven.
     text = "\n".join(["mmm"] * 6 + ["xz"] * 7)
@@ -375,6 +392,14 @@ def test_letters_are_bytes_in_utf_8(submission):
     check_merges(
         submission, text, 260, [(195, 169), (110, 256)], "é in six words, n before four of them"
     )
+
+
+@exercise("10.3")
+def test_letters_of_other_scripts_are_bytes_too(submission):
+    # Both letters begin with the bytes 224 and 164.
+    text = "\u0928\u092e\n\u0928\u092e"
+    wanted = [(224, 164), (168, 256), (256, 257), (258, 174)]
+    check_merges(submission, text, 270, wanted, "a word of two Hindi letters, twice")
 
 
 @exercise("10.3")
