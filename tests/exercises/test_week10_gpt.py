@@ -1212,8 +1212,9 @@ def test_smoothing_gives_every_pair_of_the_vocabulary_its_part(submission, expec
 @exercise("10.10")
 def test_tokens_that_never_occur_have_rows_and_columns_too(submission, expected, draw):
     tokens = draw.integers(2, 6, length=50)
-    what = "with tokens 2 to 5 in a vocabulary of 9, the probability"
-    compare_bigrams(submission, expected, tokens, 9, 0.25, what)
+    for smoothing in (0.25, 0.05):
+        what = f"with tokens 2 to 5 in a vocabulary of 9, smoothing {smoothing}, the probability"
+        compare_bigrams(submission, expected, tokens, 9, smoothing, what)
 
 
 @exercise("10.10")
@@ -1252,14 +1253,6 @@ def test_probabilities_are_single_or_double_precision(submission, draw):
     table = submission.language.bigram_model(draw.integers(0, 4, length=20), 4, 0.5)
     fine = table.dtype in (torch.float32, torch.float64)
     require(fine, f"the probabilities should be float32 or float64, they are {table.dtype}")
-
-
-@guard("10.10")
-def test_any_kind_of_integer_will_do(submission, expected, draw):
-    tokens = draw.integers(0, 20, length=40)
-    for dtype in (torch.int32, torch.uint8):
-        what = f"of tokens of {dtype} the probability"
-        compare_bigrams(submission, expected, tokens.to(dtype), 20, 0.5, what)
 
 
 @guard("10.10")
@@ -1334,7 +1327,9 @@ def test_what_was_learned_is_added_to_the_base(submission, expected, draw):
     mine, right = lora_layers(submission, expected, draw)
     x = draw_inputs(draw)
     wanted = right(x)
-    agree(mine(x), wanted, "the output", OUTPUT)
+    output = mine(x)
+    agree(output, wanted, "the output", OUTPUT)
+    keeps_dtype(output, torch.float32, "the output of a layer in single precision")
 
 
 @exercise("10.11")
@@ -1424,9 +1419,9 @@ def compare_gradients(submitted, wanted, args, names, layers=None):
 
 @exercise("10.11")
 def test_down_starts_with_random_numbers_of_the_right_size_and_up_with_zeros(submission, draw):
-    d_in = 64
-    base, generator = linear_layer(submission, d_in, 50), draw.generator()
-    layer = submission.lora.LoRALinear(base, 40, ALPHA, generator)
+    d_in = 100
+    base, generator = linear_layer(submission, d_in, 36), draw.generator()
+    layer = submission.lora.LoRALinear(base, 20, ALPHA, generator)
     x = draw.normal(batch=3, d_in=d_in)
     outputs = layer(x), base(x)
 
@@ -1434,17 +1429,19 @@ def test_down_starts_with_random_numbers_of_the_right_size_and_up_with_zeros(sub
         down, up = state["down"].double(), state["up"].double()
         size = float(down.std()) if down.numel() else 0.0
         peak = float(down.abs().max()) / size if size else 0.0
-        return [round(size * d_in**0.5, 2), peak > 2.2, float(up.std()) if bool(up.any()) else 0.0]
+        middle = abs(float(down.mean())) > size / 4
+        return [size * d_in**0.5, peak > 2.2, middle, float(up.std() + up.mean())]
 
-    state = layer.state_dict.seen_as(told, 0.15)()
+    state = layer.state_dict.seen_as(told, 0.1)()
     up, down = state["up"], state["down"]
     require(not up.any(), f"up should start as zeros; its numbers go up to {float(up.abs().max()):.3g}")
-    size, peak, _ = told(state)
+    size, peak, middle, _ = told(state)
     require(
         abs(size - 1) < 0.1,
         f"the numbers of down should spread by 1 / sqrt(d_in) = {d_in**-0.5:.3g} at the start, "
         f"but their standard deviation is {float(down.std()):.3g}",
     )
+    require(not middle, f"the mean of down should be about 0, it is {float(down.mean()):.3g}")
     require(peak, "the numbers of down have a sharp end, as uniform ones have: they should be normal")
     agree(*outputs, "before any training the output", "batch d_out")
 
