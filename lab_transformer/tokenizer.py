@@ -59,6 +59,10 @@ def _check_merges(merges: Sequence[Pair], special: Sequence[str]) -> None:
         if not (0 <= pair[0] < new_id and 0 <= pair[1] < new_id):
             wrong = f"merge {new_id - BYTES} is of {tuple(pair)}"
             raise ValueError(f"{wrong}, but there are {new_id} tokens by then")
+    if isinstance(special, str):
+        raise ValueError(f"special tokens are a list of texts, not {special!r}")
+    for name in special:
+        _check_text(name)
     if "" in special or len(set(special)) < len(special):
         wrong = "special tokens are texts that differ, none of them empty"
         raise ValueError(f"{wrong}: {list(special)}")
@@ -93,14 +97,13 @@ def count_pairs(words: dict[tuple[int, ...], int]) -> dict[Pair, int]:
     ### BEGIN SOLUTION
     counts: Counter[Pair] = Counter()
     for word, frequency in words.items():
-        overlaps = False
         last = None
         for pair in pairwise(word):
-            # Only a pair of two equal tokens can overlap with itself.
-            overlaps = pair == last and not overlaps
-            if not overlaps:
+            if pair == last:  # it begins inside the one that was just counted
+                last = None
+            else:
                 counts[pair] += frequency
-            last = pair
+                last = pair
     return dict(counts)
     ### END SOLUTION
 
@@ -130,7 +133,7 @@ def merge(tokens: list[int], pair: Pair, new_id: int) -> list[int]:
     merged = []
     place = 0
     while place < len(tokens):
-        if tuple(tokens[place : place + 2]) == tuple(pair):
+        if tuple(tokens[place : place + 2]) == pair:
             merged.append(new_id)
             place += 2
         else:
