@@ -206,8 +206,6 @@ def train_bpe(text: str, vocab_size: int) -> list[Pair]:
         for index in holders.pop(pair):
             old = words[index]
             word = tuple(merge(list(old), pair, new_id))
-            if len(word) == len(old):
-                continue
             for gone, less in count_pairs({old: frequencies[index]}).items():
                 counts[gone] -= less
             for come, more in count_pairs({word: frequencies[index]}).items():
