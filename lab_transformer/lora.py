@@ -109,12 +109,14 @@ def add_lora(
     names: tuple[str, ...] = ("w_q", "w_v"),
 ) -> M:
     """Freeze a model, and put a LoRALinear around every layer of these names; the model is changed."""
-    model.requires_grad_(False)
-    places = [(part, name) for part in model.modules() for name in names if name in part._modules]
+    children = [
+        (part, name, child) for part in model.modules() for name, child in part.named_children()
+    ]
+    places = [place for place in children if place[1] in names]
     if not places:
         raise ValueError(f"the model has no layer named {' or '.join(names)}")
-    for part, name in places:
-        layer = part.get_submodule(name)
+    model.requires_grad_(False)
+    for part, name, layer in places:
         if not isinstance(layer, nn.Linear):
             raise ValueError(f"{name} is no linear layer but a {type(layer).__name__}")
         setattr(part, name, LoRALinear(layer, rank, alpha, generator))
