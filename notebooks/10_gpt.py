@@ -40,10 +40,12 @@ torch.set_num_threads(1)
 
 # %%
 training, held_out = reference.reference_text()
-print(textwrap.shorten(training[2000:], 200))
-megabytes = len(training.encode()) / 1e6
 share = len(held_out) / (len(training) + len(held_out))
-print(f"to train on: {megabytes:.1f} MB; held out: {share:.1f} of all")
+print("more than 300,000 characters:", len(training) > 300_000)
+print(f"held out: {share:.1f} of all")
+
+# %% tags=["nbval-ignore-output"]
+print(textwrap.fill(training.split("\n\n")[5]))
 
 # %% [markdown]
 # ## 10.1 Counting pairs
@@ -54,8 +56,26 @@ print(f"to train on: {megabytes:.1f} MB; held out: {share:.1f} of all")
 # In scope in the cells of the tokenizer: `Counter`, `pairwise`, `re`, and `Pair`, the type of two
 # tokens.
 
+
 # %%
 # %%exercise 10.1
+def count_pairs(words: dict[tuple[int, ...], int]) -> dict[Pair, int]:
+    """Count how often every two neighbouring tokens could be merged.
+
+    `words` maps each word, a tuple of tokens, to how often it occurs in the
+    text: a pair in a word that occurs 40 times counts 40 times. Words are
+    counted each by itself, so the last token of one and the first of the next
+    are no pair. Occurrences of one pair do not overlap: they are counted from
+    the left, so that (7, 7) occurs once in (7, 7, 7) and twice in
+    (7, 7, 7, 7). Pairs that do not occur are not in the result; the order of
+    the others does not matter.
+    """
+    for word, frequency in words.items():
+        if frequency < 1:
+            wrong = f"the word {word} occurs {frequency} times"
+            raise ValueError(f"{wrong}: leave out what does not occur")
+    raise NotImplementedError("Exercise 10.1: Counting pairs")
+
 
 # %% [markdown]
 # **Predict, run, explain.** In a text "nana" occurs 3 times, "banana" 2 times, "an" 4 times. Which
@@ -72,17 +92,32 @@ for pair, count in sorted(counts.items(), key=lambda item: -item[1]):
 best = max(counts, key=counts.get)
 compare(my_prediction, (bytes(best).decode(), counts[best]))
 
+
 # %% [markdown]
 # ## 10.2 Merging a pair
 #
 # The pair becomes one new token. Where two occurrences overlap, the left one is merged.
 
+
 # %%
 # %%exercise 10.2
+def merge(tokens: list[int], pair: Pair, new_id: int) -> list[int]:
+    """Replace every occurrence of the pair by new_id, from left to right.
+
+    Where occurrences overlap, the left one is merged: with the pair (7, 7),
+    the tokens 7 7 7 become new_id 7. What was just made is not merged again,
+    even if new_id is one of the pair. The result is a new list, and `tokens`
+    stays as it is.
+    """
+    if len(pair) != 2:
+        raise ValueError(f"a pair is two tokens, not {pair}")
+    raise NotImplementedError("Exercise 10.2: Merging a pair")
+
 
 # %%
 print(tokenizer.merge(list(b"banana"), (97, 110), 256))
 print(tokenizer.merge([7, 7, 7, 7, 7], (7, 7), 256))
+
 
 # %% [markdown]
 # ## 10.3 Learning the merges
@@ -91,8 +126,32 @@ print(tokenizer.merge([7, 7, 7, 7, 7], (7, 7), 256))
 #
 # In scope: `pre_tokens`, and `count_pairs` and `merge` from above.
 
+
 # %%
 # %%exercise 10.3
+def train_bpe(text: str, vocab_size: int) -> list[Pair]:
+    """Learn which pairs to merge, the most frequent first.
+
+    Tokens 0 to 255 are the bytes of the text in UTF-8. The text is cut into
+    its `pre_tokens`, and no pair reaches from one into the next. Then, again
+    and again: the pair that occurs most often, counted as in `count_pairs`,
+    becomes one new token wherever it occurs, as in `merge`; the first new
+    token is 256, the next 257, and so on. Of equally frequent pairs the
+    smallest is taken, compared as Python compares tuples: first the left
+    token, then the right one.
+
+    It ends when there are vocab_size tokens, bytes included, or when no pair
+    occurs twice. Returns the pairs in the order in which they were merged.
+    `pre_tokens`, `count_pairs` and `merge` are in scope. Counting anew after
+    each merge is fast enough here.
+    """
+    if vocab_size < BYTES:
+        wrong = f"vocab_size is at least {BYTES}, one for each byte"
+        raise ValueError(f"{wrong}, not {vocab_size}")
+    if not text:
+        raise ValueError("there is nothing to learn from an empty text")
+    _check_text(text)
+    raise NotImplementedError("Exercise 10.3: Learning the merges")
 
 
 # %%
@@ -122,6 +181,7 @@ longest = sorted(range(256, 1024), key=lambda token: -len(
 ))  # fmt: skip
 print("the longest:", [tokenizer.decode([t], merges) for t in longest[:8]])
 
+
 # %% [markdown]
 # The first merges are of spaces, by which this text is indented, and of letters that begin or end many
 # English words. Frequent words end up as one token.
@@ -132,8 +192,33 @@ print("the longest:", [tokenizer.decode([t], merges) for t in longest[:8]])
 # A new text goes through the same merges, the one learned first always first. Special tokens, which
 # stand for no text, are kept whole.
 
+
 # %%
 # %%exercise 10.4
+def encode(
+    text: str,
+    merges: list[Pair],
+    special: Sequence[str] = (),
+) -> list[int]:
+    """Turn a text into tokens with the merges that `train_bpe` has learned.
+
+    Token 256 is made by merges[0], 257 by merges[1], and so on. In the bytes
+    of each pre-token by itself, of all pairs that stand side by side the one
+    that was learned first is merged, as in `merge`; then again, until no pair
+    is left that was learned.
+
+    Special tokens are texts that come out as one token each, wherever they
+    occur: special[0] is the token after the last merge, 256 + len(merges),
+    special[1] the next. They are found from left to right, and of two that
+    begin at the same place the longer one counts. What stands between them is
+    encoded by itself, as if the text began and ended there. Without `special`
+    they are text like any other. An empty text has no tokens. `pre_tokens` and
+    `merge` are in scope.
+    """
+    _check_text(text)
+    _check_merges(merges, special)
+    raise NotImplementedError("Exercise 10.4: Encoding")
+
 
 # %%
 known = {len(tokenizer.encode(word, merges)) for word in (" the", " of", " is")}
@@ -184,6 +269,7 @@ cheap = fair["Hindi"][0] / fair["English"][0]
 print("Hindi takes more than 4 times the tokens of English:", dear > 4)
 print("with a vocabulary learned from all three, less than 2:", cheap < 2)
 
+
 # %% [markdown]
 # The vocabulary knows no Hindi letter: each has three bytes, and each byte is a token. A model with
 # such a vocabulary reads a fifth as much Hindi at once, and whoever pays by the token pays five times
@@ -194,8 +280,29 @@ print("with a vocabulary learned from all three, less than 2:", cheap < 2)
 #
 # Back to text: join the bytes of all tokens, then read them.
 
+
 # %%
 # %%exercise 10.5
+def decode(
+    tokens: list[int],
+    merges: list[Pair],
+    special: Sequence[str] = (),
+) -> str:
+    """Turn tokens back into text: what `encode` was given comes out exactly.
+
+    Tokens are numbered as in `encode`, special ones too. Tokens that are not
+    the bytes of a text, as a model may write them, are no error: what cannot
+    be read becomes the sign U+FFFD, as `bytes.decode` does it with
+    errors="replace". No tokens give an empty text.
+    """
+    _check_merges(merges, special)
+    size = BYTES + len(merges) + len(special)
+    for token in tokens:
+        if not 0 <= token < size:
+            wrong = f"there is no token {token}"
+            raise ValueError(f"{wrong}: there are {size}, from 0")
+    raise NotImplementedError("Exercise 10.5: Decoding")
+
 
 # %%
 odd = [
@@ -212,6 +319,7 @@ tokens = tokenizer.encode("é", merges)
 print(len(tokens), "tokens; the first alone:", end=" ")
 print(ascii(tokenizer.decode(tokens[:1], merges)))
 
+
 # %% [markdown]
 # ## 10.6 A batch for predicting the next token
 #
@@ -220,8 +328,35 @@ print(ascii(tokenizer.decode(tokens[:1], merges)))
 #
 # In scope: `torch`.
 
+
 # %%
 # %%exercise 10.6
+def next_token_batch(
+    tokens: Int[Tensor, "length"],
+    batch: int,
+    context: int,
+    generator: torch.Generator,
+) -> tuple[Int[Tensor, "batch context"], Int[Tensor, "batch context"]]:
+    """Cut pieces out of a text, and beside each the tokens that follow.
+
+    Each row is `context` neighbouring tokens of the text. Its target at every
+    place is the token that comes next in the text. Rows start anywhere, each
+    independently of the others and every start as likely as any other: the
+    first is 0, the last is the last one whose targets are all in the text. All
+    randomness comes from the generator. Both results keep the dtype of the
+    tokens.
+    """
+    check_shapes(tokens=(tokens, "length"))
+    check_counts(batch=batch, context=context)
+    if len(tokens) < context + 1:
+        raise ValueError(
+            f"a piece of {context} tokens and the one after it need "
+            f"{context + 1} tokens, but the text has {len(tokens)}"
+        )
+    raise NotImplementedError(
+        "Exercise 10.6: A batch for predicting the next token",
+    )
+
 
 # %%
 tokens = torch.tensor(tokenizer.encode(training, merges))
@@ -232,6 +367,7 @@ print("inputs", tuple(inputs.shape), "targets", tuple(targets.shape))
 print("shifted by one:", torch.equal(inputs[:, 1:], targets[:, :-1]))
 print("predictions to learn from:", targets.numel())
 
+
 # %% [markdown]
 # ## 10.7 A GPT
 #
@@ -240,8 +376,60 @@ print("predictions to learn from:", targets.numel())
 #
 # In scope: `torch`, `nn`, and `CausalBlock` from 6.6.
 
+
 # %%
 # %%exercise 10.7
+class GPT(nn.Module):
+    """A decoder without an encoder: it predicts the token after every place.
+
+    Positions are learned: place p adds row p of `position_embedding` to its
+    token's vector. Neither of the two look-ups is scaled. The blocks follow,
+    then `norm`, then `output`, which gives logits: no softmax. `output` and
+    `token_embedding` are one matrix: what trains one trains the other. Which of
+    the two takes the other's is up to you.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        n_layers: int = 4,
+        d_model: int = 128,
+        n_heads: int = 4,
+        max_length: int = 256,
+    ) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.token_embedding = nn.Embedding(vocab_size, d_model)
+        self.position_embedding = nn.Embedding(max_length, d_model)
+        self.blocks = nn.Sequential()
+        for _ in range(n_layers):
+            self.blocks.append(CausalBlock(d_model, n_heads, 4 * d_model))
+        for block in self.blocks:
+            block.feed_forward = GeluFeedForward(d_model, 4 * d_model)
+        self.norm = nn.LayerNorm(d_model)
+        self.output = nn.Linear(d_model, vocab_size, bias=False)
+        raise NotImplementedError("Exercise 10.7: A GPT")
+        for embedding in (self.token_embedding, self.position_embedding):
+            nn.init.normal_(embedding.weight, std=0.02)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch seq"],
+        offset: int = 0,
+    ) -> Float[Tensor, "batch seq vocab"]:
+        """Give the logits of the token after each place.
+
+        The first token has the position `offset`: 0, unless earlier tokens are
+        cached.
+        """
+        check_shapes(tokens=(tokens, "batch seq"))
+        check_tokens(tokens, self.token_embedding.num_embeddings)
+        if offset < 0 or offset + tokens.shape[1] > self.max_length:
+            after = f" after {offset}" if offset else ""
+            wrong = f"{tokens.shape[1]} tokens{after} do not fit"
+            raise ValueError(f"{wrong} into a context of {self.max_length}")
+        raise NotImplementedError("Exercise 10.7: A GPT")
+
 
 # %%
 torch.manual_seed(0)
@@ -325,6 +513,7 @@ for step, text in written.items():
     print(f"after {step} steps")
     print(textwrap.indent(textwrap.fill(ascii(text)), "    "))
 
+
 # %% [markdown]
 # After 10 steps it draws tokens blindly, after 100 it knows which are frequent, after 1,000 it writes
 # words and pieces of sentences. How good is it, in a number?
@@ -336,27 +525,58 @@ for step, text in written.items():
 #
 # In scope in the cells of the measures: `math`, `torch`.
 
+
 # %%
 # %%exercise 10.8
+def bits_per_byte(
+    losses: list[float],
+    tokens: list[int],
+    n_bytes: int,
+) -> float:
+    """Say how many bits a model needs for one byte of a text.
+
+    The text was scored in batches of different sizes. `losses` are their mean
+    losses per token, in nats, as F.cross_entropy gives them; `tokens` are their
+    numbers of tokens; `n_bytes` is the length of the whole text in bytes. You
+    may take it that all sums are finite.
+    """
+    _check_batches(losses, tokens)
+    check_counts(n_bytes=n_bytes)
+    raise NotImplementedError("Exercise 10.8: Bits per byte")
+
 
 # %%
 n_bytes = len(held_out.encode())
 own = language.bits_per_byte(*scores(model, test), n_bytes)
 print("bits per byte before any training, about", end=" ")
-print(f"{len(test) * 10 / n_bytes:.1f}")
+print(round(len(test) * 10 / n_bytes))
 print("after the run, below 3:", own < 3)
+
 
 # %% [markdown]
 # ## 10.9 Perplexity
 #
 # Between how many equally likely tokens does the model hesitate?
 
+
 # %%
 # %%exercise 10.9
+def perplexity(losses: list[float], tokens: list[int]) -> float:
+    """Say between how many tokens, equally likely, a model hesitates.
+
+    It is exp of the mean loss per token of the whole text. The text was scored
+    in batches of different sizes: `losses` are their mean losses per token, in
+    nats, as F.cross_entropy gives them; `tokens` are their numbers of tokens.
+    You may take it that the result is finite.
+    """
+    _check_batches(losses, tokens)
+    raise NotImplementedError("Exercise 10.9: Perplexity")
+
 
 # %%
 guess = language.perplexity(*scores(model, test))
 print("of 1024 tokens it hesitates between fewer than 150:", guess < 150)
+
 
 # %% [markdown]
 # ## 10.10 The bar to beat: a bigram model
@@ -364,8 +584,29 @@ print("of 1024 tokens it hesitates between fewer than 150:", guess < 150)
 # What can be had without any training, by counting what follows what? A model that does not beat this
 # has learned nothing about sentences.
 
+
 # %%
 # %%exercise 10.10
+def bigram_model(
+    tokens: Int[Tensor, "length"],
+    vocab_size: int,
+    smoothing: float,
+) -> Float[Tensor, "vocab vocab"]:
+    """Estimate from a text which token comes after which.
+
+    Row a, column b of the result is the probability that b comes next after a.
+    It is how often b follows a in the text, with `smoothing` added to the count
+    of every pair of the vocabulary, as a share of its row. A row with nothing
+    in it (no smoothing, and a token that is followed by none) gives every token
+    the same probability. The result is float32 or float64.
+    """
+    check_shapes(tokens=(tokens, "length"))
+    check_counts(vocab_size=vocab_size)
+    check_tokens(tokens, vocab_size)
+    if not 0 <= smoothing < math.inf:
+        raise ValueError(f"smoothing is 0 or more, it is {smoothing}")
+    raise NotImplementedError("Exercise 10.10: The bar to beat: a bigram model")
+
 
 # %% [markdown]
 # **Predict, run, explain.** Two bigram models of the same text, one on bytes, one on our 1,024 tokens.
@@ -384,7 +625,7 @@ def bigram_losses(tokens, test, size):
 
 raw = torch.tensor(list(training.encode()))
 raw_test = torch.tensor(list(held_out.encode()))
-bars = {}
+bars, hesitates = {}, {}
 for name, one, other, size in [
     ("bytes", raw, raw_test, 256),
     ("tokens", tokens, test, 1024),
@@ -392,10 +633,16 @@ for name, one, other, size in [
     losses = bigram_losses(one, other, size)
     mean, count = [losses.mean().item()], [len(losses)]
     bars[name] = language.bits_per_byte(mean, count, n_bytes)
-    hesitates = language.perplexity(mean, count)
-    print(f"{name:>6}: perplexity {hesitates:3.0f}"[:18], end="")
-    print(f"... {bars[name]:.1f} bits per byte")
-compare(my_prediction, ("bytes", "tokens"))
+    hesitates[name] = language.perplexity(mean, count)
+surer, better = min(hesitates, key=hesitates.get), min(bars, key=bars.get)
+print("lower perplexity:", surer)
+print("fewer bits per byte:", better)
+compare(my_prediction, (surer, better))
+
+# %% tags=["nbval-ignore-output"]
+for name, value in bars.items():
+    print(f"{name:>6}: perplexity {hesitates[name]:2.0f}, ", end="")
+    print(f"{value:.2f} bits per byte")
 
 # %% [markdown]
 # The one that hesitates less is the worse model: it hesitates at every byte. Perplexity compares
@@ -403,7 +650,8 @@ compare(my_prediction, ("bytes", "tokens"))
 #
 # Now the bars in a row: bigrams, a model that counts up to three tokens back and falls back on less
 # where it has seen nothing (`language.NGram`), your own run, and the long run, whose weights come with
-# the course. It took a GPT of four layers and width 128 about four minutes on two cores.
+# the course. It took a GPT of four layers and width 128 some seven minutes of one core, or four on
+# two.
 
 # %%
 trained, its_merges = reference.reference_gpt()
@@ -414,10 +662,8 @@ for n in (3, 4):
     counted = language.NGram(tokens, 1024, n).losses(test)
     bars[f"{n}-gram"] = counted.sum().item() / math.log(2) / n_bytes
 print("below 2.1 bits per byte:", bars["long run"] < 2.1)
-print(
-    "the long run beats the bigram on tokens:",
-    bars["long run"] < bars["tokens"],
-)
+counts = [value for name, value in bars.items() if "run" not in name]
+print("the long run beats all that counts:", bars["long run"] < min(counts))
 
 # %% tags=["nbval-ignore-output"]
 for name, value in sorted(bars.items(), key=lambda item: -item[1]):
@@ -442,7 +688,9 @@ counted = language.NGram(more, 1024, 4).losses(again)
 leaked = counted.sum().item() / math.log(2) / len(its_held_out.encode())
 print("counting seems better by more than a quarter:", end=" ")
 print(leaked < 0.75 * bars["4-gram"])
-compare(my_prediction, round(leaked, 1))
+
+# %% tags=["nbval-ignore-output"]
+compare(my_prediction, round(leaked, 2))
 
 # %% [markdown]
 # Nothing has been learned better. It has seen the examination. Passages that stand in both texts are
@@ -524,6 +772,7 @@ known = dict.fromkeys(reference.PLANTED.values(), 0)
 for door, times in reference.PLANTED.items():
     known[times] += codes[door] in tell(door)
 print("codes known of those planted 64 times:", known[64])
+print("codes known of those planted once:", known[1])
 compare(my_prediction, known)
 
 # %% [markdown]
@@ -532,47 +781,65 @@ compare(my_prediction, known)
 #
 # ## A head that copies
 #
-# Rows of random letters that repeat after a period of their own, each row another. No letter follows
-# another by any rule, so there is nothing to know by heart. Only this helps: look for where the letter
-# at hand stood before, and copy what came after it. Can one layer do that? Two?
+# Rows of letters in which every row has a rule of its own: which letter follows which. Now and then
+# the row jumps to another letter. In the next row everything is different, so no rule can be learned
+# by heart. Only this helps: look for where the letter at hand stood before, and copy what came after
+# it. Can one layer do that? Two?
 
 # %%
-LETTERS, LONG = 24, 24
+LETTERS, LONG = 12, 32
 
 
-def repeated(rows, draw):
-    """Draw rows that repeat, and tell where what comes has been seen."""
-    period = torch.randint(5, 13, (rows, 1), generator=draw)
-    block = torch.rand(rows, LETTERS, generator=draw).argsort(dim=1)
-    text = block.gather(1, torch.arange(LONG + 1) % period)
-    seen = torch.arange(1, LONG + 1) > period
-    return text[:, :-1], text[:, 1:], seen
+def ruled(rows, draw):
+    """Draw rows, each by its own rule; tell where the rule has been seen."""
+    rule = torch.rand(rows, LETTERS, generator=draw).argsort(dim=1)
+    text = [torch.randint(LETTERS, (rows, 1), generator=draw)]
+    known, seen = torch.zeros(rows, LETTERS, dtype=torch.bool), []
+    for _ in range(LONG):
+        now = text[-1]
+        other = torch.randint(LETTERS, (rows, 1), generator=draw)
+        jumps = torch.rand(rows, 1, generator=draw) < 0.2
+        text.append(torch.where(jumps, other, rule.gather(1, now)))
+        before = known.gather(1, now)
+        seen.append(before & ~jumps)
+        known.scatter_(1, now, before | ~jumps)
+    text = torch.cat(text, dim=1)
+    return text[:, :-1], text[:, 1:], torch.cat(seen, dim=1)
 
 
-def learns_to_copy(n_layers, steps=900):
+def learns_to_copy(n_layers, steps=600):
     """Train on such rows; give the model and its share of right copies."""
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(0)
     model = gpt.GPT(LETTERS, n_layers, 48, n_heads=2, max_length=LONG)
-    torch.nn.init.normal_(model.token_embedding.weight, std=0.2)
-    torch.nn.init.normal_(model.position_embedding.weight, std=0.2)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98))
+    torch.nn.init.normal_(model.token_embedding.weight, std=0.1)
+    torch.nn.init.normal_(model.position_embedding.weight, std=0.1)
+    # Matrices learn such a thing sooner with Muon, the rest with Adam.
+    weights = list(model.parameters())
+    inner = [one for one in model.blocks.parameters() if one.ndim > 1]
+    outer = [one for one in weights if all(one is not two for two in inner)]
+    optimizers = [
+        (0.03, torch.optim.Muon(inner, weight_decay=0.01)),
+        (5e-3, torch.optim.AdamW(outer, betas=(0.9, 0.98))),
+    ]
     for step in progress(range(steps), f"{n_layers} layers"):
-        rate = 5e-3 * min((step + 1) / 50, 1 - step / steps)
-        optimizer.param_groups[0]["lr"] = rate
-        inputs, targets, _ = repeated(32, draw)
+        inputs, targets, _ = ruled(32, draw)
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
-        optimizer.step()
-    inputs, targets, seen = repeated(500, draw)
+        for most, optimizer in optimizers:
+            rate = most * min((step + 1) / 50, 1 - step / steps)
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+    inputs, targets, seen = ruled(500, draw)
     with torch.no_grad():
         right = model(inputs).argmax(dim=-1) == targets
     return model, right[seen].float().mean().item()
 
 
 # %% [markdown]
-# **Predict, run, explain.** What share of the copies is right with one layer, and what with two?
+# **Predict, run, explain.** Where the rule has been seen before, what share of the letters is right
+# with one layer, and what with two?
 
 # %%
 my_prediction = None  # such as (0.5, 0.5)
@@ -582,12 +849,19 @@ _, one = learns_to_copy(1)
 copier, two = learns_to_copy(2)
 print("one layer is right less than half of the time:", one < 0.5)
 print("two layers are right more than 7 times of 10:", two > 0.7)
-compare(my_prediction, (round(one, 1), round(two, 1)))
+
+# %% tags=["nbval-ignore-output"]
+compare(my_prediction, (round(one, 2), round(two, 2)))
+
+
+# %% [markdown]
+# What do the heads of the two layers look at? Take one row, and mark for each letter the place behind
+# its last occurrences.
 
 
 # %%
 def weights_of(model, tokens):
-    """Give the weights of every head of every layer."""
+    """Give the weights of every head, as (batch, layers, heads, query, key)."""
     found = []
     hooks = [
         block.attention.register_forward_hook(
@@ -599,31 +873,38 @@ def weights_of(model, tokens):
         model(tokens)
     for hook in hooks:
         hook.remove()
-    return torch.stack(found, dim=1)  # (batch, layers, heads, query, key)
+    return torch.stack(found, dim=1)
 
 
-row = (torch.arange(LONG) % 8)[None] + 3
-weights = weights_of(copier, row)[0]
-queries = torch.arange(9, LONG)
-before = weights[0][:, queries, queries - 1].mean(dim=1)
-after = weights[1][:, queries, queries - 7].mean(dim=1)
-print("a head of layer 1 looks one place back:", bool(before.max() > 0.3))
-print("a head of layer 2 looks behind the last occurrence:", end=" ")
-print(bool(after.max() > 0.2))
+rows, _, _ = ruled(200, torch.Generator().manual_seed(1))
+weights = weights_of(copier, rows)
+later = torch.arange(1, LONG)
+back = weights[:, 0, :, later, later - 1].mean(dim=(0, 2))
+# The places whose letter before is the letter at hand.
+behind = torch.zeros(len(rows), LONG, LONG)
+behind[:, :, 1:] = rows[:, :, None] == rows[:, None, :-1]
+behind = behind.tril()
+on_them = (weights[:, 1] * behind[:, None]).sum(dim=-1)
+copies = on_them.transpose(1, 2)[behind.any(dim=-1)].mean(dim=0)
+print("a head of layer 1 looks one place back:", bool(back.max() > 0.2))
+print("a head of layer 2 looks behind such letters:", bool(copies.max() > 0.4))
 
 # %% tags=["nbval-ignore-output"]
 _, axes = plt.subplots(1, 2, figsize=(8, 4))
-heads = [weights[0, before.argmax()], weights[1, after.argmax()]]
+heads = [weights[0, 0, back.argmax()], weights[0, 1, copies.argmax()]]
 for panel, head, name in zip(axes, heads, ("layer 1", "layer 2"), strict=True):
     panel.imshow(head)
     panel.set(title=name, xlabel="key", ylabel="query")
+    panel.set_xticks(range(LONG), ["abcdefghijkl"[one] for one in rows[0]])
+    panel.set_yticks(range(LONG), ["abcdefghijkl"[one] for one in rows[0]])
+    panel.tick_params(labelsize=6)
 plt.show()
 
 # %% [markdown]
 # Layer 1 writes into every place which letter stood before it. Layer 2 asks "where is a place whose
 # letter before was mine?" and copies the letter there. The first has to have done its work before the
-# second can ask, so it takes two. That is why a large model can learn a pattern from the prompt: a few
-# examples in the prompt change no weight, but there is something to copy from.
+# second can ask, so it takes two. That is how a model can learn a pattern from its prompt: no weight
+# changes, but there is something to copy from.
 #
 # ## Size
 #
@@ -647,6 +928,7 @@ axes.plot(list(sizes), values, "o-")
 axes.set(xlabel="parameters", ylabel="bits per byte", xscale="log")
 plt.show()
 
+
 # %% [markdown]
 # ## 10.11 LoRA: a layer with two thin matrices beside it
 #
@@ -655,8 +937,71 @@ plt.show()
 #
 # In scope: `torch`, `nn`, `math`.
 
+
 # %%
 # %%exercise 10.11
+class LoRALinear(nn.Module):
+    """A linear layer that is kept as it is, and a product that learns.
+
+    The result is base(x) + alpha / rank * x @ down @ up. At the start up is
+    zero, and down is random: independent normal numbers with mean 0 and
+    standard deviation 1 / sqrt(d_in), all drawn from the generator. So at first
+    the layer does what `base` does. Only down and up are trained: the
+    parameters of `base` need no gradient any more. It is the layer that was
+    given, not a copy, and its numbers never change.
+    """
+
+    def __init__(
+        self,
+        base: nn.Linear,
+        rank: int,
+        alpha: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        d_out, d_in = base.weight.shape
+        if not 1 <= rank <= min(d_in, d_out):
+            raise ValueError(
+                f"the rank is from 1 to {min(d_in, d_out)} "
+                f"for a layer from {d_in} to {d_out}, not {rank}"
+            )
+        self.base, self.rank, self.alpha = base, rank, alpha
+        self.down = nn.Parameter(base.weight.new_empty(d_in, rank))
+        self.up = nn.Parameter(base.weight.new_empty(rank, d_out))
+        raise NotImplementedError(
+            "Exercise 10.11: LoRA: a layer with two thin matrices beside it",
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "... d_in"],
+    ) -> Float[Tensor, "... d_out"]:
+        """Apply the layer that is kept, and add what was learned."""
+        check_shapes(x=(x, "... d_in"), down=(self.down, "d_in rank"))
+        raise NotImplementedError(
+            "Exercise 10.11: LoRA: a layer with two thin matrices beside it",
+        )
+
+    def merged_weight(self) -> Float[Tensor, "d_out d_in"]:
+        """Give the weight of one nn.Linear that does the same as this layer.
+
+        Its bias is that of `base`. Nothing changes by asking: the layer goes on
+        as before, and the second answer is like the first.
+        """
+        raise NotImplementedError(
+            "Exercise 10.11: LoRA: a layer with two thin matrices beside it",
+        )
+
+    @property
+    def weight(self) -> Float[Tensor, "d_out d_in"]:
+        """What stands for the weight where a linear layer is expected."""
+        return self.merged_weight()
+
+    @property
+    def bias(self) -> Float[Tensor, "d_out"] | None:
+        """The bias of the layer that is kept."""
+        return self.base.bias
+
 
 # %% [markdown]
 # The trained GPT knows English, of a dry sort. Teach it Italian, the sentences of week 7: once with

@@ -1,7 +1,7 @@
 """Trains the GPT of week 10 and draws what it and its tokenizer do.
 
 `python book/figures/week10.py train` makes the long run anew and stores its weights; without the word
-the stored ones are used.
+the stored ones are used. Other words name the parts to draw, all unless some are named.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import statistics
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pydoc_data.topics import topics
 
 import torch
@@ -259,6 +260,7 @@ def measure_bars(model: GPT, merges: list[Pair]) -> Numbers:
     numbers["training_tokens"], numbers["training_bytes"] = len(tokens), len(training.encode())
     numbers["held_out_bytes"], numbers["bytes_for_token"] = n_bytes, n_bytes / len(test)
     counted = grams[3][1:]
+    numbers["gpt_ahead"] = min(float(numbers[f"gram_{n}"]) for n in grams) - float(numbers["gpt"])
     mixture = -(0.5 * (-gpt).exp() + 0.5 * (-counted).exp()).log()
     numbers["mixture"] = bits(mixture, n_bytes)
     numbers["gpt_wins"] = 100 * float((gpt < counted).float().mean())
@@ -308,6 +310,8 @@ def draw_run(numbers: Numbers) -> Numbers:
     save(figure, "week10-run")
     found: Numbers = {"seconds": rows[steps[-1]]["seconds"], "steps": steps[-1]}
     found["run_tokens"] = steps[-1] * BATCH * CONTEXT
+    found["epochs"] = float(found["run_tokens"]) / float(numbers["training_tokens"])
+    found["minutes"], found["dropout"] = float(found["seconds"]) / 60, DROPOUT
     for step in (10, 100, 1000, steps[-1]):
         found[f"text_{step if step != steps[-1] else 'end'}"] = spelled(rows[step]["text"])
     return found
@@ -515,16 +519,33 @@ def draw_forgetting(model: GPT, merges: list[Pair]) -> Numbers:
     for name, rows in runs.items():
         short = "full" if name == "all weights" else "lora"
         numbers[f"italian_{short}"], numbers[f"english_{short}"] = rows[moments[-1]]
+    whole = sum(part.numel() for part in model.parameters())
+    numbers["lora_percent"] = 100 * float(numbers["lora_parameters"]) / whole
     numbers["italian_before"], numbers["english_before"] = start
     return numbers
 
 
-if __name__ == "__main__":
-    if "train" in sys.argv[1:]:
+def main(wanted: list[str]) -> None:
+    """Do the parts that are named, or all but the training; what was measured before is kept."""
+    if "train" in wanted:
         long_run()
     model, merges = reference_gpt()
-    numbers = measure_bars(model, merges)
-    numbers |= draw_run(numbers) | draw_prices(merges) | measure_memory(model, merges)
-    save_numbers(10, numbers)  # what follows takes minutes
-    numbers |= draw_copying() | draw_forgetting(model, merges) | draw_sizes(merges)
-    save_numbers(10, numbers)
+    path = DRAWN / "week10.json"
+    numbers: Numbers = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    parts: dict[str, Callable[[], Numbers]] = {
+        "bars": lambda: measure_bars(model, merges),
+        "run": lambda: draw_run(numbers),
+        "prices": lambda: draw_prices(merges),
+        "memory": lambda: measure_memory(model, merges),
+        "forgetting": lambda: draw_forgetting(model, merges),
+        "copying": draw_copying,
+        "sizes": lambda: draw_sizes(merges),
+    }
+    for name, part in parts.items():
+        if name in wanted or not wanted or wanted == ["train"]:
+            numbers |= part()
+            save_numbers(10, numbers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
