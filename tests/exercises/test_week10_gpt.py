@@ -75,11 +75,11 @@ def check_counts(submission, words, wanted, what=""):
     for pair in sorted(wanted.keys() | found.keys()):
         right, count = wanted.get(pair), found.get(pair)
         if right is None:
-            fail(f"of {what} {pair} should not be in the result: it does not occur; it counts {count}")
-        require(pair in found, f"of {what} {pair} should count {right}, it is missing")
+            fail(f"in {what} the pair {pair} does not occur, and should not be in the result")
+        require(pair in found, f"in {what} the pair {pair} should count {right}, it is missing")
         plain = type(count) is int
         require(plain, f"a count should be a plain integer, that of {pair} is {count!r:.60}")
-        require(count == right, f"of {what} {pair} should count {right}, it is {count}")
+        require(count == right, f"in {what} the pair {pair} should count {right}, it is {count}")
 
 
 def draw_sets_of_words(draw):
