@@ -798,7 +798,7 @@ def ruled(rows, draw):
     for _ in range(LONG):
         now = text[-1]
         other = torch.randint(LETTERS, (rows, 1), generator=draw)
-        jumps = torch.rand(rows, 1, generator=draw) < 0.2
+        jumps = torch.rand(rows, 1, generator=draw) < 0.1
         text.append(torch.where(jumps, other, rule.gather(1, now)))
         before = known.gather(1, now)
         seen.append(before & ~jumps)
@@ -807,7 +807,7 @@ def ruled(rows, draw):
     return text[:, :-1], text[:, 1:], torch.cat(seen, dim=1)
 
 
-def learns_to_copy(n_layers, steps=600):
+def learns_to_copy(n_layers, steps=800):
     """Train on such rows; give the model and its share of right copies."""
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(0)
@@ -819,7 +819,7 @@ def learns_to_copy(n_layers, steps=600):
     inner = [one for one in model.blocks.parameters() if one.ndim > 1]
     outer = [one for one in weights if all(one is not two for two in inner)]
     optimizers = [
-        (0.03, torch.optim.Muon(inner, weight_decay=0.01)),
+        (0.02, torch.optim.Muon(inner, weight_decay=0.01)),
         (5e-3, torch.optim.AdamW(outer, betas=(0.9, 0.98))),
     ]
     for step in progress(range(steps), f"{n_layers} layers"):

@@ -393,43 +393,55 @@ def draw_sizes(merges: list[Pair]) -> Numbers:
 
 # A head that copies ----------------------------------------------------------------------------------
 
-LETTERS, LONG = 24, 24
+LETTERS, LONG = 12, 32
+COPY_STEPS = 900
 
 
-def repeated(rows: int, draw: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw rows that repeat after a period of their own, and tell where what comes has been seen."""
-    period = torch.randint(5, 13, (rows, 1), generator=draw)
-    block = torch.rand(rows, LETTERS, generator=draw).argsort(dim=1)
-    text = block.gather(1, torch.arange(LONG + 1) % period)
-    return text[:, :-1], text[:, 1:], torch.arange(1, LONG + 1) > period
+def ruled(rows: int, draw: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw rows, each by a rule of its own of what follows what; tell where it has been seen."""
+    rule = torch.rand(rows, LETTERS, generator=draw).argsort(dim=1)
+    text = [torch.randint(LETTERS, (rows, 1), generator=draw)]
+    known, seen = torch.zeros(rows, LETTERS, dtype=torch.bool), []
+    for _ in range(LONG):
+        now = text[-1]
+        other = torch.randint(LETTERS, (rows, 1), generator=draw)
+        jumps = torch.rand(rows, 1, generator=draw) < 0.1
+        text.append(torch.where(jumps, other, rule.gather(1, now)))
+        before = known.gather(1, now)
+        seen.append(before & ~jumps)
+        known.scatter_(1, now, before | ~jumps)
+    whole = torch.cat(text, dim=1)
+    return whole[:, :-1], whole[:, 1:], torch.cat(seen, dim=1)
 
 
-def learn_to_copy(n_layers: int, seed: int, steps: int = 900) -> tuple[GPT, list[float]]:
+def learn_to_copy(n_layers: int, seed: int) -> tuple[GPT, list[float]]:
     """Train on such rows; give the model and its share of right copies on the way."""
     torch.manual_seed(seed)
     draw = torch.Generator().manual_seed(seed)
     model = GPT(LETTERS, n_layers, 48, n_heads=2, max_length=LONG)
     for embedding in (model.token_embedding, model.position_embedding):
-        nn.init.normal_(embedding.weight, std=0.2)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98))
+        nn.init.normal_(embedding.weight, std=0.1)
+    optimizers = optimizers_for(model, 5e-3, 0.02, 0.01)
     right = []
-    for step in range(steps + 1):
-        if step % 100 == 0:
-            inputs, targets, seen = repeated(300, torch.Generator().manual_seed(99))
+    for step in range(COPY_STEPS + 1):
+        if step % 50 == 0:
+            inputs, targets, seen = ruled(200, torch.Generator().manual_seed(99))
             with torch.no_grad():
                 hit = model(inputs).argmax(dim=-1) == targets
             right.append(float(hit[seen].float().mean()))
-        optimizer.param_groups[0]["lr"] = 5e-3 * min((step + 1) / 50, 1 - step / (steps + 1))
-        inputs, targets, _ = repeated(32, draw)
+        inputs, targets, _ = ruled(32, draw)
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
-        optimizer.step()
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["most"] * min((step + 1) / 50, 1 - step / (COPY_STEPS + 1))
+            optimizer.step()
     return model, right
 
 
 def heads_of(model: GPT, tokens: Tensor) -> Tensor:
-    """Give the weights of all heads on one text, as (layers, heads, query, key)."""
+    """Give the weights of all heads, as (batch, layers, heads, query, key)."""
     found: list[Tensor] = []
     hooks = [
         block.attention.register_forward_hook(lambda _, __, output: found.append(output[1].detach()))
@@ -439,7 +451,7 @@ def heads_of(model: GPT, tokens: Tensor) -> Tensor:
         model(tokens)
     for hook in hooks:
         hook.remove()
-    return torch.stack([weights[0] for weights in found])
+    return torch.stack(found, dim=1)
 
 
 def draw_copying() -> Numbers:
@@ -449,28 +461,31 @@ def draw_copying() -> Numbers:
     for layers, colour in ((1, ORANGE), (2, BLUE)):
         for place, (_, right) in enumerate(runs[layers]):
             label = f"{layers} layer{'s' * (layers > 1)}" if place == 0 else None
-            curves.plot(range(0, 901, 100), right, color=colour, label=label, linewidth=1.5)
+            at = range(0, COPY_STEPS + 1, 50)
+            curves.plot(at, right, color=colour, label=label, linewidth=1.5)
     curves.set(xlabel="steps", ylabel="right copies", ylim=(0, 1.02))
     curves.legend(fontsize=9)
-    row = (torch.arange(LONG) % 8)[None] + 3
-    weights = heads_of(runs[2][0][0], row)
-    queries = torch.arange(9, LONG)
-    before = weights[0][:, queries, queries - 1].mean(dim=1)
-    after = weights[1][:, queries, queries - 7].mean(dim=1)
-    names = "abcdefgh" * 3
+    rows, _, _ = ruled(200, torch.Generator().manual_seed(1))
+    weights = heads_of(runs[2][0][0], rows)
+    later = torch.arange(1, LONG)
+    back = weights[:, 0, :, later, later - 1].mean(dim=(0, 2))
+    # The places whose letter before is the letter at hand.
+    behind = torch.zeros(len(rows), LONG, LONG)
+    behind[:, :, 1:] = (rows[:, :, None] == rows[:, None, :-1]).float()
+    behind = behind.tril()
+    on_them = (weights[:, 1] * behind[:, None]).sum(dim=-1)
+    copies = on_them.transpose(1, 2)[behind.any(dim=-1)].mean(dim=0)
+    names = ["abcdefghijkl"[letter] for letter in rows[0]]
     for panel, head, title in [
-        (first, weights[0, before.argmax()], "layer 1"),
-        (second, weights[1, after.argmax()], "layer 2"),
+        (first, weights[0, 0, back.argmax()], "layer 1"),
+        (second, weights[0, 1, copies.argmax()], "layer 2"),
     ]:
         panel.imshow(head, vmin=0, vmax=1)
         panel.set(title=title, xlabel="looked at", ylabel="looks")
-        panel.set_xticks(range(LONG), names, fontsize=6)
-        panel.set_yticks(range(LONG), names, fontsize=6)
+        panel.set_xticks(range(LONG), names, fontsize=5)
+        panel.set_yticks(range(LONG), names, fontsize=5)
     save(figure, "week10-copy")
-    numbers: Numbers = {
-        "copy_before": 100 * float(before.max()),
-        "copy_after": 100 * float(after.max()),
-    }
+    numbers: Numbers = {"copy_before": 100 * float(back.max()), "copy_after": 100 * float(copies.max())}
     for layers, found in runs.items():
         last = [right[-1] for _, right in found]
         numbers[f"copy_{layers}_low"] = 100 * min(last)
