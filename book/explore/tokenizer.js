@@ -88,9 +88,9 @@ mount("tokenizer", (panel) => {
   text.value = EXAMPLES.English;
   const field = html("div", { class: "field wide" }, html("label", { for: text.id }, "Your text, in any script"), text);
   panel.controls.append(field);
-  let chosen = 0;
+  let chosen = 1;
   let step = 0;
-  const again = () => ((chosen = 0), (step = 0));
+  const again = () => ((chosen = Math.min(1, preTokens(text.value).length - 1)), (step = 0));
   text.addEventListener("input", () => (again(), panel.changed()));
   panel.buttons(
     Object.fromEntries(Object.entries(EXAMPLES).map(([name, example]) => [name, () => ((text.value = example), again())])),
@@ -152,7 +152,7 @@ mount("tokenizer", (panel) => {
     return (
       `${[...typed].length} characters, ${bytes} bytes, ${tokens.length} tokens. ` +
       `The chosen pre-token has ${steps[0].tokens.length} ${steps[0].tokens.length === 1 ? "byte" : "bytes"} and ends as ${steps.at(-1).tokens.length} ` +
-      `${steps.at(-1).tokens.length === 1 ? "token" : "tokens"}; ${left ? `${left} ${left === 1 ? "merge is" : "merges are"} still to come.` : "no pair in it was learned any more."}`
+      `${steps.at(-1).tokens.length === 1 ? "token" : "tokens"}; ${left ? `${left} ${left === 1 ? "merge is" : "merges are"} still to come.` : "nothing is left to merge."}`
     );
   };
 });
