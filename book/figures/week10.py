@@ -230,7 +230,8 @@ def draw_prices(merges: list[Pair]) -> Numbers:
     axes.legend(loc="upper left")
     save(figure, "week10-price")
     for place in range(8):
-        numbers[f"merge_{place}"] = repr(decode([256 + place], merges)).replace(" ", "␣")
+        merged = decode([256 + place], merges)
+        numbers[f"merge_{place}"] = merged.replace(" ", "␣").replace("-", "\N{HYPHEN}")
     return numbers
 
 
@@ -318,8 +319,8 @@ def draw_run(numbers: Numbers) -> Numbers:
 
 
 def spelled(text: str) -> str:
-    """Write a sample on one line, with a sign for what cannot be read."""
-    return " ".join(text.split()).replace("\N{REPLACEMENT CHARACTER}", "�")[:170]
+    """Write a sample on one line; its hyphens are none of a number's minus signs."""
+    return " ".join(text.split()).replace("-", "\N{HYPHEN}")[:170]
 
 
 def measure_memory(model: GPT, merges: list[Pair]) -> Numbers:
