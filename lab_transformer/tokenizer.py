@@ -56,8 +56,12 @@ def _check_text(text: str) -> None:
 
 def _check_merges(merges: Sequence[Pair], special: Sequence[str]) -> None:
     for new_id, pair in enumerate(merges, BYTES):
+        # A list, as JSON gives it, is found in no dictionary.
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            wrong = f"merge {new_id - BYTES} is {pair!r:.60}"
+            raise ValueError(f"{wrong}: a merge is a tuple of two tokens")
         if not (0 <= pair[0] < new_id and 0 <= pair[1] < new_id):
-            wrong = f"merge {new_id - BYTES} is of {tuple(pair)}"
+            wrong = f"merge {new_id - BYTES} is of {pair}"
             raise ValueError(f"{wrong}, but there are {new_id} tokens by then")
     if isinstance(special, str):
         raise ValueError(f"special tokens are a list of texts, not {special!r}")
