@@ -1358,7 +1358,7 @@ def draw_inputs(draw, dtype=torch.float32):
 OUTPUT, WEIGHT = "batch seq d_out", "d_out d_in"
 
 
-def agree_at_the_start(layer, base, x, axes):
+def agree_at_the_start(layer, base, x, axes, when="before any training"):
     """Require what the base gives; where that is not so, what was drawn is luck."""
     wanted = base(x)
 
@@ -1367,7 +1367,7 @@ def agree_at_the_start(layer, base, x, axes):
         return [list(output.shape), fits and bool(torch.allclose(output, wanted, atol=1e-5))]
 
     output = layer.forward.seen_as(told, 0.0)(x)
-    agree(output, wanted, "before any training the output", axes)
+    agree(output, wanted, f"{when} the output", axes)
 
 
 @exercise("10.11")
@@ -1450,7 +1450,7 @@ def test_the_layer_that_was_given_is_kept_and_not_copied(submission, draw):
     x, generator = draw_inputs(draw), draw.generator()
     layer = submission.lora.LoRALinear(base, RANK, ALPHA, generator)
     base.load_state_dict({"weight": numbers["base.weight"], "bias": numbers["base.bias"]})
-    agree(layer(x), base(x), "after the given layer got other numbers, the output", OUTPUT)
+    agree_at_the_start(layer, base, x, OUTPUT, "after the given layer got other numbers")
 
 
 @exercise("10.11")

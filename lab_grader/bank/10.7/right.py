@@ -62,8 +62,8 @@ class WithOneHotRows(GPT):
 
 class PlaceByPlace(GPT):
     def forward(self, tokens: Any, offset: int = 0) -> Any:
-        columns = []
+        columns, rows = [], self.position_embedding.weight
         for place, column in enumerate(tokens.unbind(dim=1)):
-            columns.append(self.token_embedding(column) + self.position_embedding.weight[offset + place])
+            columns.append(self.token_embedding(column) + rows[offset + place])
         states = self.blocks(torch.stack(columns, dim=1))
         return self.norm(states) @ self.output.weight.mT
