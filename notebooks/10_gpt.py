@@ -582,7 +582,7 @@ print("of 1024 tokens it hesitates between fewer than 150:", guess < 150)
 # ## 10.10 The bar to beat: a bigram model
 #
 # What can be had without any training, by counting what follows what? A model that does not beat this
-# has learned nothing about sentences.
+# need not have been trained.
 
 
 # %%
@@ -670,9 +670,10 @@ for name, value in sorted(bars.items(), key=lambda item: -item[1]):
     print(f"{name:>9}: {value:.2f} {'#' * round(15 * value)}")
 
 # %% [markdown]
-# Counting is hard to beat on a text of this size. What does it win by? The reference says many things
-# twice: once in a topic of its own, and again inside a longer one. So far we left out whatever stands
-# in the training text as well. What if we do not?
+# Your own run comes close to what counting pairs of tokens gives in a second, and the long run is
+# ahead of all that counts. Counting is hard to beat on a text of this size. What does it win by? The
+# reference says many things twice: once in a topic of its own, and again inside a longer one. So far
+# we left out whatever stands in the training text as well. What if we do not?
 #
 # **Predict, run, explain.** The held-out topics are the same ones, but their passages may stand
 # elsewhere in the training text. How many bits per byte does the count of four tokens need then?
@@ -698,7 +699,8 @@ compare(my_prediction, round(leaked, 2))
 #
 # ## A model that writes
 #
-# The trained GPT goes on with any text. Turn the knobs of week 8. (They need a running kernel.)
+# The trained GPT goes on with any text. Turn the knobs of week 8. (They need a running kernel.) From
+# here on `merges` are those of its tokenizer.
 
 # %% tags=["nbval-ignore-output"]
 merges = its_merges
@@ -807,7 +809,7 @@ def ruled(rows, draw):
     return text[:, :-1], text[:, 1:], torch.cat(seen, dim=1)
 
 
-def learns_to_copy(n_layers, steps=800):
+def learns_to_copy(n_layers, steps=700):
     """Train on such rows; give the model and its share of right copies."""
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(0)
@@ -916,10 +918,10 @@ sizes = {}
 for width in (8, 16, 32, 64):
     torch.manual_seed(0)
     one = gpt.GPT(1024, n_layers=2, d_model=width, n_heads=2, max_length=32)
-    train(one, tokens, 250, batch=16, most=8e-3)
+    train(one, tokens, 200, batch=16, most=8e-3)
     count = sum(weight.numel() for weight in one.parameters())
-    sizes[count] = language.bits_per_byte(*scores(one, test[:6000]), n_bytes)
-values = [value * len(test) / 6000 for value in sizes.values()]
+    sizes[count] = language.bits_per_byte(*scores(one, test[:4000]), n_bytes)
+values = [value * len(test) / 4000 for value in sizes.values()]
 print("every doubling of the width helps:", values == sorted(values)[::-1])
 
 # %% tags=["nbval-ignore-output"]
@@ -1017,12 +1019,14 @@ lines = [corpus.to_text(p.target) for p in corpus.draw_pairs("italian", 3000)]
 sentences = torch.tensor(tokenizer.encode("\n".join(lines[:2700]), merges))
 rest = "\n".join(lines[2700:])
 rest_tokens = torch.tensor(tokenizer.encode(rest, merges))
+some = its_test[:5000]
+some_bytes = len(tokenizer.decode(some[1:].tolist(), merges).encode())
 NAMES = ("w_q", "w_k", "w_v", "w_o", "w_1", "w_2")
 
 
 def both(model):
     """Give the bits per byte of new Italian, and of held-out English."""
-    english = language.bits_per_byte(*scores(model, its_test), n_bytes)
+    english = language.bits_per_byte(*scores(model, some), some_bytes)
     losses, counts = scores(model, rest_tokens)
     return language.bits_per_byte(losses, counts, len(rest.encode())), english
 
@@ -1053,9 +1057,13 @@ for part in list(thin.modules()):
     for name, layer in list(part.named_children()):
         if isinstance(layer, lora.LoRALinear):
             setattr(part, name, layer.base)
-print("LoRA taken off, it is all back:", both(thin) == before)
+apart = max(abs(a - b) for a, b in zip(both(thin), before, strict=True))
+print("LoRA taken off, it is all back:", apart < 1e-4)
 
 # %% [markdown]
+# With LoRA the model learned less, with a twenty-fifth of the numbers, and it forgot no less. But
+# nothing is lost: what it learned lies beside the weights and can be taken off.
+#
 # ## A chat is a text
 #
 # How does a model that only goes on with texts hold a conversation? The conversation is a text.
