@@ -161,7 +161,7 @@ def pieces(text, merges):
     return "|".join(tokenizer.decode([token], merges) for token in tokens)
 
 
-print(tokenizer.pre_tokens("for x in range(10):\n    print(x)"))
+print(tokenizer.pre_tokens("for x in range(10):\n    x += 1"))
 small = tokenizer.train_bpe("nana nana nana banana banana an an an an", 260)
 for new_id, pair in enumerate(small, 256):
     print(new_id, pair, repr(tokenizer.decode([new_id], small)))
@@ -175,11 +175,13 @@ print(len(merges), "merges")
 
 # %% tags=["nbval-ignore-output"]
 first = [tokenizer.decode([256 + place], merges) for place in range(20)]
-print("the first twenty:", first)
-longest = sorted(range(256, 1024), key=lambda token: -len(
-    tokenizer.decode([token], merges)
-))  # fmt: skip
-print("the longest:", [tokenizer.decode([t], merges) for t in longest[:8]])
+print(textwrap.fill(f"the first twenty: {first}", 78))
+longest = sorted((tokenizer.decode([t], merges) for t in range(1024)), key=len)
+print(
+    textwrap.fill(
+        f"long ones: {[one for one in longest if one.isalpha()][-8:]}", 78
+    )
+)
 
 
 # %% [markdown]
