@@ -161,7 +161,7 @@ def pieces(text, merges):
     return "|".join(tokenizer.decode([token], merges) for token in tokens)
 
 
-print(tokenizer.pre_tokens("for x in range(10):\n    x += 1"))
+print(tokenizer.pre_tokens("for x in y:\n    x += 1"))
 small = tokenizer.train_bpe("nana nana nana banana banana an an an an", 260)
 for new_id, pair in enumerate(small, 256):
     print(new_id, pair, repr(tokenizer.decode([new_id], small)))
