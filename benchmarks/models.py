@@ -6,7 +6,10 @@ takes less time.
 
 PyTorch's side is written as its documentation shows it: `nn.TransformerEncoderLayer` and
 `nn.TransformerDecoderLayer` without dropout, and decoding that runs over the whole prefix again at
-every step, because these modules have no key-value cache.
+every step, because these modules have no key-value cache. Two cases compare the GPT with others of
+its kind: a training step with the design of nanoGPT (query, key and value in one projection, PyTorch's
+fused attention), and writing with `generate` of the `transformers` package, on the same weights and
+with its cache.
 """
 
 import argparse
@@ -24,7 +27,7 @@ from torch.nn import functional as F
 from lab_transformer.attention import MultiHeadAttention
 from lab_transformer.decoding import beam_search, greedy_decode
 from lab_transformer.generation import generate, translation_step
-from lab_transformer.gpt import GPT
+from lab_transformer.gpt import GPT, gpt_from_gpt2
 from lab_transformer.loss import sequence_loss, shift_right
 from lab_transformer.masking import padding_mask
 from lab_transformer.positional import sinusoidal_positions
@@ -117,6 +120,50 @@ class TorchGPT(nn.Module):
         return self.output(self.blocks(x, mask=future, is_causal=True))
 
 
+class PlainBlock(nn.Module):
+    """A block as nanoGPT has it."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.norm_1, self.norm_2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+        self.w_1, self.w_2 = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend, then think."""
+        batch, length, d_model = x.shape
+        q, k, v = (
+            part.view(batch, length, self.n_heads, d_model // self.n_heads).transpose(1, 2)
+            for part in self.qkv(self.norm_1(x)).split(d_model, dim=2)
+        )
+        found = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.w_o(found.transpose(1, 2).contiguous().view(batch, length, d_model))
+        return x + self.w_2(tanh_gelu(self.w_1(self.norm_2(x))))
+
+
+class PlainGPT(nn.Module):
+    """The decoder-only model of `lab_transformer.gpt`, in the design of nanoGPT."""
+
+    def __init__(self, n_layers: int, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.token_embedding = nn.Embedding(VOCAB, d_model)
+        self.position_embedding = nn.Embedding(MAX_LENGTH, d_model)
+        self.blocks = nn.ModuleList(PlainBlock(d_model, n_heads) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.output = nn.Linear(d_model, VOCAB, bias=False)
+        self.token_embedding.weight = self.output.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Give the logits of the token after each position."""
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.token_embedding(tokens) + self.position_embedding(places)
+        for block in self.blocks:
+            x = block(x)
+        return self.output(self.norm(x))
+
+
 def padded_batch(batch: int, length: int) -> Tensor:
     """Draw sentences of between half and the full length, padded at the end."""
     tokens = torch.randint(2, VOCAB, (batch, length))
@@ -166,7 +213,7 @@ def train_transformer(batch: int, length: int, d_model: int) -> tuple[Run, Run]:
     )
 
 
-def train_gpt(batch: int, length: int, d_model: int) -> tuple[Run, Run]:
+def train_gpt(other: type[nn.Module], batch: int, length: int, d_model: int) -> tuple[Run, Run]:
     """A training step of the decoder-only model."""
     tokens = torch.randint(VOCAB, (batch, length + 1))
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
@@ -176,7 +223,7 @@ def train_gpt(batch: int, length: int, d_model: int) -> tuple[Run, Run]:
 
     return (
         update(GPT(VOCAB, 4, d_model, 4, MAX_LENGTH), loss),
-        update(TorchGPT(4, d_model, 4), loss),
+        update(other(4, d_model, 4), loss),
     )
 
 
@@ -222,6 +269,30 @@ def write_text(batch: int, length: int, d_model: int) -> tuple[Run, Run]:
     return (lambda: generate(ours, [BOS], length), whole_prefixes)
 
 
+def write_like_transformers(batch: int, length: int, d_model: int) -> tuple[Run, Run]:
+    """Sample a text with `transformers`, from a GPT-2 of the same weights and with its cache."""
+    from transformers import GPT2Config, GPT2LMHeadModel, logging
+
+    logging.set_verbosity_error()
+    config = GPT2Config(
+        vocab_size=VOCAB,
+        n_positions=MAX_LENGTH,
+        n_embd=d_model,
+        n_layer=4,
+        n_head=4,
+        bos_token_id=BOS,
+        eos_token_id=None,
+        pad_token_id=PAD,
+    )
+    theirs = GPT2LMHeadModel(config).eval()
+    ours = gpt_from_gpt2(theirs.state_dict(), n_heads=4).eval()
+    prompt = torch.tensor([[BOS]])
+    return (
+        lambda: generate(ours, [BOS], length),
+        lambda: theirs.generate(prompt, max_new_tokens=length, do_sample=True),
+    )
+
+
 @dataclass
 class Case:
     """Two ways to do the same, and the sizes at which they are compared."""
@@ -236,10 +307,12 @@ CASES = [
         "attention, forward and backward", attention_forward_backward, [(64, 20, 128), (32, 128, 256)]
     ),
     Case("training step, encoder-decoder", train_transformer, [(64, 20, 128), (32, 64, 256)]),
-    Case("training step, decoder-only", train_gpt, [(64, 32, 128), (32, 128, 128)]),
+    Case("training step, decoder-only", partial(train_gpt, TorchGPT), [(64, 32, 128), (32, 128, 128)]),
+    Case("training step, like nanoGPT", partial(train_gpt, PlainGPT), [(64, 32, 128), (16, 128, 128)]),
     Case("translation, greedy", translate, [(1, 20, 128), (1, 64, 256)]),
     Case("translation, 4 beams", translate, [(4, 20, 128), (4, 64, 256)]),
     Case("text, sampled", write_text, [(1, 64, 128), (1, 128, 256)]),
+    Case("text, like transformers", write_like_transformers, [(1, 100, 128), (1, 200, 256)]),
 ]
 
 

@@ -107,6 +107,8 @@ def _write_package(folder: Path) -> None:
     for path in sorted(package_folder().glob("*.py")):
         text = path.read_text(encoding="utf-8")
         (package / path.name).write_text(source.to_stub(text), encoding="utf-8", newline="\n")
+    for path in package_folder().glob("*.safetensors"):  # trained weights, which notebooks load
+        shutil.copyfile(path, package / path.name)
     (package / "py.typed").touch()
 
 

@@ -8,11 +8,13 @@ from typing import TypeVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lab_transformer._checks import check_shapes
 from lab_transformer.decoder import CausalBlock, DecoderBlock
 from lab_transformer.decoding import CachedAttention, Step, sample_token
 from lab_transformer.gpt import GPT
+from lab_transformer.masking import causal_mask
 from lab_transformer.transformer import Transformer
 
 M = TypeVar("M", bound=nn.Module)
@@ -33,16 +35,43 @@ class Once(nn.Module):
         return self.result
 
 
-def with_cache(module: M) -> M:
+class FusedCache(CachedAttention):
+    """The same by PyTorch's fused kernel, which is quick and keeps its weights to itself."""
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query d_model"],
+        key: Float[Tensor, "batch query d_model"],
+        value: Float[Tensor, "batch query d_model"],
+        mask: Tensor | None = None,
+    ) -> tuple[Float[Tensor, "batch query d_model"], Float[Tensor, "0"]]:
+        """Take the new tokens only; return their output, and nothing in the place of their weights."""
+        own = self.attention
+        heads = *query.shape[:2], own.n_heads, -1
+        q = own.w_q(query).view(heads).transpose(1, 2)
+        k = own.w_k(key).view(heads).transpose(1, 2)
+        v = own.w_v(value).view(heads).transpose(1, 2)
+        if self.keys is not None and self.values is not None:
+            k, v = torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
+        self.keys, self.values = k, v
+        allowed = None  # a single new token sees all others
+        if query.shape[1] > 1:
+            allowed = causal_mask(k.shape[2])[-query.shape[1] :].to(q.device)
+        found = F.scaled_dot_product_attention(q, k, v, allowed)
+        return own.w_o(found.transpose(1, 2).flatten(2)), found.new_empty(0)
+
+
+def with_cache(module: M, cache: type[CachedAttention] = CachedAttention) -> M:
     """Make a twin that shares all weights and keeps keys and values between its calls.
 
     Self-attention appends to what it keeps. Cross-attention projects the memory of its first call only:
     a twin is good for one source.
     """
     twin = copy.copy(module)
-    twin._modules = {name: child and with_cache(child) for name, child in module._modules.items()}
+    children = module._modules.items()
+    twin._modules = {name: child and with_cache(child, cache) for name, child in children}
     if isinstance(twin, CausalBlock | DecoderBlock):
-        twin._modules["attention"] = CachedAttention(twin.attention)
+        twin._modules["attention"] = cache(twin.attention)
     if isinstance(twin, DecoderBlock):
         source = twin.cross_attention
         source._modules |= {"w_k": Once(source.w_k), "w_v": Once(source.w_v)}
@@ -103,7 +132,7 @@ def translation_step(model: Transformer, source: Int[Tensor, "key"]) -> Step:
 
 def gpt_step(model: GPT) -> Step:
     """Give the `step` that continues any prompt with the model."""
-    twin = with_cache(model)
+    twin = with_cache(model, FusedCache)
     device = model.token_embedding.weight.device
     return CachedStep(twin, lambda tokens, offset: twin(tokens.to(device), offset))
 
@@ -121,6 +150,8 @@ def generate(
     """Continue the prompt with sampled tokens; the last `max_length` tokens are the context."""
     if not prompt:
         raise ValueError("the prompt is empty: give at least one token to continue")
+    if max_new < 0:
+        raise ValueError(f"max_new is 0 or more, not {max_new}")
     step, tokens = gpt_step(model), list(prompt)
     for _ in range(max_new):
         log_probabilities = step(torch.tensor([tokens[-model.max_length :]]))

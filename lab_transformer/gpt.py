@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lab_transformer._checks import check_shapes
+from lab_transformer._token_checks import check_tokens
 from lab_transformer.decoder import CausalBlock
 from lab_transformer.feedforward import FeedForward
 
@@ -19,8 +20,26 @@ class GeluFeedForward(FeedForward):
         return output
 
 
+#: id = "10.7"
+#: title = "A GPT"
+#: points = 5
+#: difficulty = 3
+#: minutes = 25
+#: needs = ["6.6"]
+#: hints = [
+#:     "What does a position add to a token, and which of the parts is used twice?",
+#:     "Two look-ups are added, then come the blocks, the norm and the output layer. No softmax.",
+#:     "torch.arange(seq) + offset gives the rows of position_embedding; a weight can have two owners.",
+#: ]
 class GPT(nn.Module):
-    """Token and learned position embeddings, causal blocks, and an output tied to the tokens."""
+    """A decoder without an encoder: it predicts the token after every place.
+
+    Positions are learned: place p adds row p of `position_embedding` to its
+    token's vector. Neither of the two look-ups is scaled. The blocks follow,
+    then `norm`, then `output`, which gives logits: no softmax. `output` and
+    `token_embedding` are one matrix: what trains one trains the other. Which of
+    the two takes the other's is up to you.
+    """
 
     def __init__(
         self,
@@ -34,33 +53,41 @@ class GPT(nn.Module):
         self.max_length = max_length
         self.token_embedding = nn.Embedding(vocab_size, d_model)
         self.position_embedding = nn.Embedding(max_length, d_model)
-        self.blocks = nn.Sequential(
-            *(CausalBlock(d_model, n_heads, 4 * d_model) for _ in range(n_layers))
-        )
+        self.blocks = nn.Sequential()
+        for _ in range(n_layers):
+            self.blocks.append(CausalBlock(d_model, n_heads, 4 * d_model))
         for block in self.blocks:
             block.feed_forward = GeluFeedForward(d_model, 4 * d_model)
         self.norm = nn.LayerNorm(d_model)
         self.output = nn.Linear(d_model, vocab_size, bias=False)
+        ### BEGIN SOLUTION
+        self.output.weight = self.token_embedding.weight
+        ### END SOLUTION
         for embedding in (self.token_embedding, self.position_embedding):
             nn.init.normal_(embedding.weight, std=0.02)
-        self.output.weight = self.token_embedding.weight
 
     def forward(
-        self, tokens: Int[Tensor, "batch seq"], offset: int = 0
+        self,
+        tokens: Int[Tensor, "batch seq"],
+        offset: int = 0,
     ) -> Float[Tensor, "batch seq vocab"]:
-        """Give the logits of the token after each position.
+        """Give the logits of the token after each place.
 
-        The first token has the position `offset`: 0, unless earlier tokens are cached.
+        The first token has the position `offset`: 0, unless earlier tokens are
+        cached.
         """
         check_shapes(tokens=(tokens, "batch seq"))
-        if offset + tokens.shape[1] > self.max_length:
-            raise ValueError(
-                f"{offset + tokens.shape[1]} tokens do not fit into a context of {self.max_length}"
-            )
-        positions = torch.arange(offset, offset + tokens.shape[1], device=tokens.device)
-        x = self.token_embedding(tokens) + self.position_embedding(positions)
+        check_tokens(tokens, self.token_embedding.num_embeddings)
+        if offset < 0 or offset + tokens.shape[1] > self.max_length:
+            after = f" after {offset}" if offset else ""
+            wrong = f"{tokens.shape[1]} tokens{after} do not fit"
+            raise ValueError(f"{wrong} into a context of {self.max_length}")
+        ### BEGIN SOLUTION
+        places = torch.arange(tokens.shape[1], device=tokens.device) + offset
+        x = self.token_embedding(tokens) + self.position_embedding(places)
         logits: Tensor = self.output(self.norm(self.blocks(x)))
         return logits
+        ### END SOLUTION
 
 
 # GPT-2's name of a part inside a block, and ours. Its matrices are stored as (in, out).

@@ -28,7 +28,6 @@ from lab_transformer import (
     attention,
     decoding,
     generation,
-    gpt,
     loss,
     masking,
     transformer,
@@ -691,22 +690,29 @@ for length in (10, 50, 100):
 compare(my_prediction, without / with_cache)
 
 # %% [markdown]
-# And on the clock, for a whole model: a GPT of your blocks, untrained, because how fast it is does not
-# depend on what it has learned.
+# And on the clock, for a whole model: a Transformer of your blocks, untrained, because how fast it is
+# does not depend on what it has learned.
 
 # %% tags=["nbval-ignore-output"]
 torch.manual_seed(0)
-writer = gpt.GPT(500, n_layers=3, d_model=96, n_heads=4, max_length=257).eval()
-tokens = torch.randint(500, (1, 257))
+writer = transformer.Transformer(
+    500, 500, n_layers=3, d_model=96, n_heads=4, d_ff=384
+).eval()
+source = torch.randint(1, 500, (20,))
+tokens = torch.randint(1, 500, (1, 257))
 
 
 @torch.no_grad()
 def whole_prefix(prefixes):
-    """Compute everything again."""
-    return writer(prefixes)[:, -1].log_softmax(dim=-1)
+    """Compute everything again, but for the source."""
+    logits, _ = writer.decode(prefixes, memory, memory_mask)
+    logits[..., writer.pad_id] = -math.inf  # padding is never a word
+    return logits[:, -1].log_softmax(dim=-1)
 
 
-with_cache = generation.gpt_step(writer)
+with torch.no_grad():
+    memory, memory_mask = writer.encode(source[None])
+with_cache = generation.translation_step(writer, source)
 answers = {}
 for name, ask in [("without cache", whole_prefix), ("with cache", with_cache)]:
     begin = time.process_time()

@@ -235,7 +235,7 @@ def copy_explorables(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.format == "html":
         folder = Path(app.outdir) / "_static" / "explore"
         shutil.copytree(EXPLORE, folder, dirs_exist_ok=True)
-        for name in ("translator.json", "walk.json"):
+        for name in ("translator.json", "walk.json", "tokenizer.json"):
             shutil.copy(FIGURES / "drawn" / name, folder)
 
 

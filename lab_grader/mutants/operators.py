@@ -28,6 +28,8 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.NotEq: (ast.Eq, ast.Lt, ast.Gt),
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
 }
 # What is easily taken for each other.
 _SIBLINGS = {

@@ -73,8 +73,8 @@ def replaced(value: Any, tensor: Callable[[Tensor], Tensor], number: int) -> Any
             return type(value)(number)
         case tuple() | list():
             return type(value)(map(inner, value))
-        case set():
-            return set()
+        case set() | dict() | str():
+            return type(value)()
     return value
 
 

@@ -157,6 +157,11 @@ def test_no_code_of_the_bank_or_the_reference_is_in_a_release(everything: Path) 
         assert "lab_grader.bank" not in text, path
 
 
+def test_trained_weights_come_with_a_release(everything: Path) -> None:
+    carried = {path.name for path in (everything / "lab_transformer").glob("*.safetensors")}
+    assert carried == {path.name for path in REFERENCE.glob("*.safetensors")} != set()
+
+
 def test_recordings_are_data_and_small(everything: Path) -> None:
     recordings = sorted((everything / "lab_check" / "recordings").iterdir())
     assert [path.name for path in recordings] == sorted(

@@ -12,15 +12,23 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
 from lab_grader.serve import BOOK as HTML
-from lab_transformer import attention, decoding, masking, metrics, normalization, positional, rnn
+from lab_transformer import (
+    attention,
+    decoding,
+    masking,
+    metrics,
+    normalization,
+    positional,
+    rnn,
+    tokenizer,
+)
 from lab_transformer.gpt import GPT
 from lab_transformer.variants import Llama
 
 WEEKS = {
     "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
     "norms": 5, "masking": 6, "translator": 7, "beams": 8,
-    "bleu": 9,
-    "weight": 12,
+    "bleu": 9, "tokenizer": 10, "weight": 12,
 }  # fmt: skip
 
 
@@ -240,6 +248,37 @@ def test_bleu_agrees_with_the_block(run: Callable[..., Any]) -> None:
     assert score == pytest.approx(100)
 
 
+# What a tokenizer stumbles over: scripts, marks, joined emoji, numbers that are no digits, odd spaces.
+ODD_TEXTS = [
+    "", " ", "  the  value\tof\r\n\n    x", "The princess opens the heavy backpack.", "l'età è naïve",
+    "राजकुमारी भारी बैग खोलती है।", "हिन्दी में १२३", "e\u0301a\u200db\u200cc \u0301", "家 かな 한국어 ไทย",
+    "שלום مرحبا", "🙂🙃👩‍👩‍👧 🇮🇹", "1234 x2 ²½Ⅷ ٣", "__init__ _a_ a_b",
+    "\x00\x1c\x85\xa0\u2003\u3000\ufeff!",
+    "aaaaaaaaa bbbbbbb", "ß ﬁ İ ǅ", "𝔘𐍈𝟘 \U000e0100", "for i in range(10):\n    print(i)\n",
+    " \u0903a \u0e33",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("vocabulary", ["reference", "mixed"])
+def test_tokens_agree_with_the_block(run: Callable[..., Any], vocabulary: str) -> None:
+    data = json.loads((HTML / "_static" / "explore" / "tokenizer.json").read_text(encoding="utf-8"))
+    merges = [(left, right) for left, right in data[vocabulary]]
+    code = "texts.map((text) => [m.preTokens(text), m.encode(text, merges)])"
+    found = run("tokenizer", code, texts=ODD_TEXTS, merges=data[vocabulary])
+    for text, (pieces, tokens) in zip(ODD_TEXTS, found, strict=True):
+        assert pieces == tokenizer.pre_tokens(text), ascii(text)
+        assert tokens == tokenizer.encode(text, merges), ascii(text)
+
+
+def test_each_merge_joins_the_pair_that_was_learned_first(run: Callable[..., Any]) -> None:
+    merges = [(97, 110), (98, 97), (256, 97)]
+    steps = run("tokenizer", "m.mergeSteps('banana', merges)", merges=merges)
+    assert [step["tokens"] for step in steps] == [
+        [*b"banana"], [98, 256, 256, 97], [98, 256, 258],
+    ]  # fmt: skip
+    assert [step.get("id") for step in steps] == [None, 256, 258]
+
+
 # The knobs
 
 
@@ -419,6 +458,35 @@ def test_bleu_falls_to_zero_where_no_run_of_four_is_left(figure: Callable[[str],
     assert number(bleu, "BLEU") == 100
     bleu.get_by_label("Your translation").fill("")
     expect(bleu.get_by_role("status")).to_contain_text("Type a translation")
+
+
+def test_hindi_is_dear_with_one_vocabulary_and_not_with_the_other(
+    figure: Callable[[str], Locator],
+) -> None:
+    tokens = figure("tokenizer")
+    english = number(tokens, "tokens")
+    tokens.get_by_role("button", name="Hindi").click()
+    assert number(tokens, "tokens") > 3 * english
+    tokens.get_by_label("Vocabulary learned from").select_option("mixed")
+    assert number(tokens, "tokens") < 2 * english
+
+
+def test_bytes_of_a_word_are_merged_one_after_the_other(figure: Callable[[str], Locator]) -> None:
+    tokens = figure("tokenizer")
+    tokens.get_by_label("Your text").fill("the the 🙂")
+    expect(tokens.locator(".chip")).to_have_count(4)
+    rows = tokens.locator(".merging li")
+    expect(rows).to_have_count(1)
+    expect(rows.first.locator(".token")).to_have_count(4)
+    tokens.get_by_role("button", name="One merge").click()
+    expect(rows).to_have_count(2)
+    tokens.get_by_role("button", name="All merges").click()
+    expect(tokens.get_by_role("status")).to_contain_text("nothing is left to merge")
+    tokens.get_by_role("radio").first.check(force=True)
+    expect(rows).to_have_count(1)
+    expect(rows.first.locator(".token")).to_have_count(3)
+    tokens.get_by_label("Your text").fill("")
+    expect(tokens.get_by_role("status")).to_contain_text("an empty text has no tokens")
 
 
 def test_the_squares_of_a_mask_are_one_stop_for_the_tab_key(figure: Callable[[str], Locator]) -> None:

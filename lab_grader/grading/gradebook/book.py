@@ -236,7 +236,7 @@ class Gradebook:
         """Write `results.jsonl` and `gradebook.csv` from what is known."""
         grades = self.grades()
         write_report(self.folder / "results.jsonl", "".join(_line(grade) + "\n" for grade in grades))
-        write_report(self.folder / "gradebook.csv", to_csv(table(grades, self.ungraded())))
+        write_report(self.folder / "gradebook.csv", to_csv(sheet(grades, self.ungraded())))
 
 
 @contextlib.contextmanager
@@ -327,6 +327,12 @@ def table(grades: list[dict[str, Any]], ungraded: dict[str, list[str]]) -> list[
         total = round(sum(own.values()), 2)
         rows.append([student, *(own.get(exercise, "") for exercise in exercises), total])
     return rows
+
+
+def sheet(grades: list[dict[str, Any]], ungraded: dict[str, list[str]]) -> list[list[Any]]:
+    """Lay out points for a spreadsheet, which would take 10.1 and 10.10 alone for one number."""
+    (student, *ids, total), *rows = table(grades, ungraded)
+    return [[student, *(f"exercise {id}" for id in ids), total], *rows]
 
 
 def write_report(path: Path, text: str) -> None:

@@ -22,7 +22,7 @@ from lab_check.errors import UserError
 from lab_check.exercises import catalogue, read_more, select
 from lab_check.paths import REQUIREMENTS
 from lab_grader import wheel
-from lab_grader.grading.gradebook.book import FILE, Gradebook, said_of, table, write_report
+from lab_grader.grading.gradebook.book import FILE, Gradebook, said_of, sheet, table, write_report
 from lab_grader.grading.gradebook.reports import NOT_TRIED, file_name, link, readable
 from lab_grader.grading.gradebook.sheet import to_csv
 from lab_grader.grading.intake.collect import canvas_id
@@ -203,7 +203,7 @@ _PER_STUDENT: dict[str, Callable[[Grades, list[str], str], dict[str, Any]]] = {
 _PER_CLASS: dict[str, Callable[[Gradebook], list[list[Any]]]] = {
     "canvas": canvas,
     "moodle": moodle,
-    "csv": lambda book: table(book.grades(), {}),
+    "csv": lambda book: sheet(book.grades(), {}),
 }
 SYSTEMS = (*_PER_STUDENT, *_PER_CLASS)
 

@@ -64,6 +64,28 @@ def test_moodle_finds_a_user_and_a_grade_item_a_column(filled: Gradebook) -> Non
     assert ["student-02", "0.5", "2.0"] in students
 
 
+def test_no_spreadsheet_takes_two_exercises_for_one_number(tmp_path: Path) -> None:
+    book = Gradebook(tmp_path / "grades")
+    one = HandedIn("student-01", {})
+    points = {"10.10": 3.0, "8.2": 2.0, "10.1": 1.0, "10.2": 2.0}
+    for id, own in points.items():
+        book.enter(one, [(a_grade("student-01", id, own), "key")])
+    book.receive([one], [])
+    for id, own in points.items():
+        book.enter(one, [(a_grade("student-01", id, own), "key")])
+    book.write_files()
+    exported(book, "csv")
+    for path in (book.folder / "gradebook.csv", book.folder / "export" / "csv.csv"):
+        head, row = rows(path)
+        assert head[1:-1] == [f"exercise {id}" for id in ("8.2", "10.1", "10.2", "10.10")]
+        assert row[1:-1] == ["2.0", "1.0", "2.0", "3.0"]
+    for system in ("canvas", "moodle"):
+        head = rows(exported(book, system) / f"{system}.csv")[0]
+        named = [cell for cell in head if cell[0].isdigit()]
+        assert [cell.split()[0] for cell in named] == ["8.2", "10.1", "10.2", "10.10"]
+        assert all(" " in cell for cell in named)
+
+
 def test_names_are_those_of_the_system_that_gave_out_the_files(tmp_path: Path) -> None:
     book = Gradebook(tmp_path / "grades")
     numbers = {"one #11": "11", "two #12": "12", "two #13": "13"}
