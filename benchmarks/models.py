@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from lab_transformer.attention import MultiHeadAttention
 from lab_transformer.decoding import beam_search, greedy_decode
+from lab_transformer.fused import fused
 from lab_transformer.generation import generate, translation_step
 from lab_transformer.gpt import GPT, gpt_from_gpt2
 from lab_transformer.loss import sequence_loss, shift_right
@@ -213,7 +214,13 @@ def train_transformer(batch: int, length: int, d_model: int) -> tuple[Run, Run]:
     )
 
 
-def train_gpt(other: type[nn.Module], batch: int, length: int, d_model: int) -> tuple[Run, Run]:
+def train_gpt(
+    other: type[nn.Module],
+    batch: int,
+    length: int,
+    d_model: int,
+    prepare: Callable[[GPT], GPT] = lambda model: model,
+) -> tuple[Run, Run]:
     """A training step of the decoder-only model."""
     tokens = torch.randint(VOCAB, (batch, length + 1))
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
@@ -222,7 +229,7 @@ def train_gpt(other: type[nn.Module], batch: int, length: int, d_model: int) -> 
         return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
     return (
-        update(GPT(VOCAB, 4, d_model, 4, MAX_LENGTH), loss),
+        update(prepare(GPT(VOCAB, 4, d_model, 4, MAX_LENGTH)), loss),
         update(other(4, d_model, 4), loss),
     )
 
@@ -309,6 +316,11 @@ CASES = [
     Case("training step, encoder-decoder", train_transformer, [(64, 20, 128), (32, 64, 256)]),
     Case("training step, decoder-only", partial(train_gpt, TorchGPT), [(64, 32, 128), (32, 128, 128)]),
     Case("training step, like nanoGPT", partial(train_gpt, PlainGPT), [(64, 32, 128), (16, 128, 128)]),
+    Case(
+        "training step, fused, like nanoGPT",
+        partial(train_gpt, PlainGPT, prepare=fused),
+        [(64, 32, 128), (16, 128, 128)],
+    ),
     Case("translation, greedy", translate, [(1, 20, 128), (1, 64, 256)]),
     Case("translation, 4 beams", translate, [(4, 20, 128), (4, 64, 256)]),
     Case("text, sampled", write_text, [(1, 64, 128), (1, 128, 256)]),
@@ -345,7 +357,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, one CPU thread\n")
-    print(f"{'':32} batch length d_model     ours    torch  ratio")
+    print(f"{'':34} batch length d_model     ours    torch  ratio")
     for case in CASES:
         if options.only not in case.name:
             continue
@@ -353,7 +365,7 @@ def main() -> None:
             ours, torch_own, ratio = compare(*case.make(*sizes), options.turns)
             batch, length, d_model = sizes
             print(
-                f"{case.name:32} {batch:5} {length:6} {d_model:7} "
+                f"{case.name:34} {batch:5} {length:6} {d_model:7} "
                 f"{1000 * ours:6.1f}ms {1000 * torch_own:6.1f}ms {ratio:6.2f}"
             )
 

@@ -652,8 +652,7 @@ for name, value in bars.items():
 #
 # Now the bars in a row: bigrams, a model that counts up to three tokens back and falls back on less
 # where it has seen nothing (`language.NGram`), your own run, and the long run, whose weights come with
-# the course. It took a GPT of four layers and width 128 some seven minutes of one core, or four on
-# two.
+# the course. It took a GPT of four layers and width 128 some seven minutes of one core.
 
 # %%
 trained, its_merges = reference.reference_gpt()
