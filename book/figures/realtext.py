@@ -22,7 +22,7 @@ from lab_transformer.corpus import Pair, Vocabulary, to_text
 from lab_transformer.metrics import bleu
 from lab_transformer.pairs import load_pairs
 
-SHORTEST, LONGEST, N_TEST, STEPS = 2, 12, 500, 2_000
+SHORTEST, LONGEST, N_TEST, STEPS = 2, 12, 500, 1_200
 
 
 def read(folder: Path) -> tuple[list[Pair], int]:
@@ -78,7 +78,7 @@ def main(folder: Path) -> None:
     found = run.translate(test)
     words = dictionary(kept)
     by_word = [[words.get(word, word) for word in pair.source] for pair in test]
-    grammar = train(corpus("italian"), steps=1_000)
+    grammar = train(corpus("italian"), steps=600)
     numbers: Numbers = {
         "pairs": len(pairs),
         "left_out": left_out,
