@@ -360,7 +360,7 @@ REFUSED = {
         lambda: tiled_attention(*[torch.ones(2, 4)] * 3, 1, torch.ones(2, 3).bool()),
         "does not broadcast",
     ),
-    "too many experts": (lambda: route(torch.ones(2, 3), 4), "number of experts, 3, not 4"),
+    "too many experts": (lambda: route(torch.ones(2, 3), 4), "from 1 to 3 experts, not 4"),
     "no experts": (lambda: MixtureOfExperts(4, 6, 3, 0), "between 1 and 3"),
     "other tokens": (
         lambda: balance_loss(torch.ones(2, 3), torch.ones(4, 1).long()),
