@@ -94,10 +94,10 @@ def chrf(
         raise ValueError(f"max_n is at least 1, not {max_n}")
     texts = [("".join(h), "".join(r)) for h, r in zip(hypotheses, references, strict=True)]
     precisions, recalls = [], []
-    for n in range(1, max_n + 1):
+    for length in range(1, max_n + 1):
         matches = total = wanted = 0
         for hypothesis, reference in texts:
-            grams, gold = _characters(hypothesis, n), _characters(reference, n)
+            grams, gold = _characters(hypothesis, length), _characters(reference, length)
             matches += (grams & gold).total()
             total += grams.total() if gold else 0  # as sacrebleu does
             wanted += gold.total()

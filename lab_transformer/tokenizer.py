@@ -100,13 +100,13 @@ def count_pairs(words: dict[tuple[int, ...], int]) -> dict[Pair, int]:
             raise ValueError(f"{wrong}: leave out what does not occur")
     ### BEGIN SOLUTION
     counts: Counter[Pair] = Counter()
-    for word, frequency in words.items():
+    for word, times in words.items():
         last = None
         for pair in pairwise(word):
             if pair == last:  # it begins inside the one that was just counted
                 last = None
             else:
-                counts[pair] += frequency
+                counts[pair] += times
                 last = pair
     return dict(counts)
     ### END SOLUTION
@@ -319,8 +319,8 @@ def decode(
             raise ValueError(f"{wrong}: there are {size}, from 0")
     ### BEGIN SOLUTION
     pieces = [bytes([byte]) for byte in range(BYTES)]
-    for left, right in merges:
-        pieces.append(pieces[left] + pieces[right])
+    for first, second in merges:
+        pieces.append(pieces[first] + pieces[second])
     pieces += [word.encode() for word in special]
     data = b"".join(pieces[token] for token in tokens)
     return data.decode(errors="replace")

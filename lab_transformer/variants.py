@@ -371,7 +371,7 @@ def tiled_attention(
 #: hints = [
 #:     "What must a token's weights sum to, when only k of its experts are asked?",
 #:     "Find the k largest logits; the softmax runs over these k alone.",
-#:     "best, experts = logits.topk(k, dim=-1); the weights are the softmax of best.",
+#:     "topk along the last axis gives both, values and numbers; the softmax is over its values.",
 #: ]
 def route(
     logits: Float[Tensor, "... n_experts"],
@@ -627,10 +627,10 @@ class Llama(nn.Module):
         The mask hides more on top of the future: padding, or what is outside a window.
         """
         check_shapes(tokens=(tokens, "batch seq"))
-        x = self.token_embedding(tokens)
+        states = self.token_embedding(tokens)
         for block in self.blocks:
-            x = block(x, mask)
-        logits: Tensor = self.output(self.norm(x))
+            states = block(states, mask)
+        logits: Tensor = self.output(self.norm(states))
         return logits
 
 

@@ -128,8 +128,13 @@ def squeezed(text: str) -> str:
 
 
 def says_something(line: str) -> bool:
-    """Leave out lines that compute nothing, as `else:` or `return output`: any code may have them."""
-    return not line.startswith("#") and re.search(r"[-+*/@%<>&|~(\[]", line) is not None
+    """Leave out what any code may have: lines that compute nothing, as `else:`, or only call a name.
+
+    Called with nothing, as in `loss.backward()`.
+    """
+    if line.startswith("#") or re.fullmatch(r"(with |return )?[\w.]+\(\):?", line):
+        return False
+    return re.search(r"[-+*/@%<>&|~(\[]", line) is not None
 
 
 def test_no_line_of_a_solution_is_anywhere_in_a_release(everything: Path) -> None:
@@ -169,7 +174,7 @@ def test_recordings_are_data_and_small(everything: Path) -> None:
     )
     for path in recordings:  # JSON, or a codec that knows numbers, text, containers and tensors only
         (tape if path.suffix == ".tape" else fingerprints).load(path)
-    assert sum(path.stat().st_size for path in recordings) < 12_000_000
+    assert sum(path.stat().st_size for path in recordings) < 250_000 * len(catalogue())
 
 
 def test_some_weeks_can_be_released(released: Path) -> None:
