@@ -19,7 +19,7 @@ _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_USER, _NEW_PID, _NEW_NET = (
     0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000,
 )  # fmt: skip
 _CLONE_THREAD = 0x00010000
-_RDONLY, _NOSUID, _NODEV, _NOEXEC, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 0x4000, 1 << 18
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _RECURSIVE, _UNSHARED = 1, 2, 4, 8, 0x4000, 1 << 18
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 22, 24, 38
 _MADV_COLLAPSE = 25
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
@@ -95,7 +95,7 @@ def fork_apart() -> int:
 
 def mount_private(folders: tuple[str, ...]) -> None:
     """Put an empty file system of its own on every folder, and nothing at all on /proc."""
-    _must("private mounts", _libc.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None))
+    _must("private mounts", _libc.mount(b"none", b"/", None, _RECURSIVE | _UNSHARED, None))
     flags = _NOSUID | _NODEV | _NOEXEC
     sizes = dict.fromkeys(folders, (flags, b"size=64m,nr_inodes=4096,mode=700"))
     for folder, (how, size) in (sizes | {"/proc": (flags | _RDONLY, b"size=4k,mode=555")}).items():
@@ -210,6 +210,14 @@ _FLAGGED = {
     "sendmmsg": (307, 269, 3), "recvmmsg": (299, 243, 3),
 }  # fmt: skip
 _MSG_OOB = 1
+# What of ioctl is refused: all that is asked of sockets, and so of the network in which they were made;
+# for the line to the judge, that is the machine's.
+_IOCTL, _OF_SOCKETS = (16, 29), range(0x8900, 0x8A00)
+# What of options of sockets: handles of whoever is at the other end.
+_OPTIONS = {"getsockopt": (55, 209, 77), "setsockopt": (54, 208, 76)}
+# What of futex: to wake others than this process's own threads. Whoever waits at a place in a file that
+# all have would hear it; to wait there tells nobody anything.
+_FUTEX, _PRIVATE, _WAITS = (202, 98), 128, (0, 9, 256, 265)
 # What of fcntl is refused: locks and leases, notices, and signals to others.
 _FCNTL = (72, 25)
 _COMMANDS = (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1025, 1026)
@@ -267,6 +275,29 @@ def refuse_system_calls(but: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
             (_IF_EQUAL, 0, 4, own[column]),
             (_LOAD, 0, 0, _ARGUMENT + 8 * place),
             (_IF_SET, 0, 1, _MSG_OOB),
+            (_RETURN, 0, 0, _EPERM),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    second = _ARGUMENT + 8
+    program += [
+        (_IF_EQUAL, 0, 5, _IOCTL[column]),
+        (_LOAD, 0, 0, second),
+        (_IF_AT_LEAST, 0, 2, _OF_SOCKETS.start),
+        (_IF_AT_LEAST, 1, 0, _OF_SOCKETS.stop),
+        (_RETURN, 0, 0, _EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+        (_IF_EQUAL, 0, len(_WAITS) + 4, _FUTEX[column]),
+        (_LOAD, 0, 0, second),
+        (_IF_SET, len(_WAITS) + 1, 0, _PRIVATE),
+        *((_IF_EQUAL, len(_WAITS) - i, 0, wait) for i, wait in enumerate(_WAITS)),
+        (_RETURN, 0, 0, _EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    for *own, option in _OPTIONS.values():
+        program += [
+            (_IF_EQUAL, 0, 4, own[column]),
+            (_LOAD, 0, 0, _ARGUMENT + 16),
+            (_IF_EQUAL, 0, 1, option),
             (_RETURN, 0, 0, _EPERM),
             (_RETURN, 0, 0, _ALLOW),
         ]
