@@ -10,8 +10,6 @@ from lab_transformer.encoder import Encoder
 from lab_transformer.feedforward import FeedForward
 from lab_transformer.masking import causal_mask, padding_mask
 
-NOT_ASKED = -100  # the label that F.cross_entropy leaves out
-
 
 #: id = "11.1"
 #: title = "Words to be guessed"
@@ -68,7 +66,7 @@ def mask_tokens(
         return chance
 
     chosen = (draw() < rate) & ~torch.isin(tokens, special)
-    labels = torch.where(chosen, tokens, NOT_ASKED)
+    labels = torch.where(chosen, tokens, -100)
     random = ordinary[(draw() * len(ordinary)).long()]
     fate = draw()
     inputs = torch.where(chosen & (fate < 0.9), random, tokens)
@@ -277,8 +275,10 @@ def draw_spans(
 ) -> list[tuple[int, int]]:
     """Draw spans as T5 does: about `rate` of the tokens, in spans of about `mean`.
 
-    The first token is never taken, and spans never touch.
+    As there, a text begins with what stays and ends with what goes, and spans never touch.
     """
+    if length < 2:
+        raise ValueError(f"a text of at least two tokens can lose one, not one of {length}")
     gone = min(max(round(length * rate), 1), length - 1)
     number = min(max(round(gone / mean), 1), length - gone)
 
@@ -408,3 +408,49 @@ class Classifier(nn.Module):
         logits: Tensor = self.output(pooled)
         return logits
         ### END SOLUTION
+
+
+# BERT's names and ours; the more specific ones come first.
+_BERT_NAMES = {
+    "bert.": "",
+    "embeddings.word_embeddings": "token_embedding",
+    "embeddings.position_embeddings": "position_embedding",
+    "embeddings.token_type_embeddings": "segment_embedding",
+    "embeddings.LayerNorm": "norm",
+    "encoder.layer": "encoder.blocks",
+    "attention.self.query": "attention.w_q",
+    "attention.self.key": "attention.w_k",
+    "attention.self.value": "attention.w_v",
+    "attention.output.dense": "attention.w_o",
+    "attention.output.LayerNorm": "norm_1",
+    "intermediate.dense": "feed_forward.w_1",
+    "output.dense": "feed_forward.w_2",
+    "output.LayerNorm": "norm_2",
+    "cls.predictions.transform.dense": "head.0",
+    "cls.predictions.transform.LayerNorm": "head.2",
+    "cls.predictions.bias": "output.bias",
+}
+
+
+def masked_model_from_bert(state: dict[str, Tensor], n_heads: int) -> MaskedLanguageModel:
+    """Build a masked language model from the weights of a BERT style checkpoint."""
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        for theirs, ours in _BERT_NAMES.items():
+            name = name.replace(theirs, ours)
+        renamed[name] = tensor
+    try:
+        tokens, positions = renamed["token_embedding.weight"], renamed["position_embedding.weight"]
+        d_ff = len(renamed["encoder.blocks.0.feed_forward.w_1.weight"])
+    except KeyError as missing:
+        raise ValueError(f"this is not a BERT style state dict: {missing} is missing") from None
+    renamed["output.weight"] = tokens
+    n_layers = len({name.split(".")[2] for name in renamed if name.startswith("encoder.blocks.")})
+    sizes = len(tokens), n_layers, tokens.shape[1], n_heads, d_ff
+    model = MaskedLanguageModel(*sizes, norm_first=False, max_length=len(positions)).to(tokens.dtype)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = 1e-12
+    # Checkpoints hold more than we need: a pooler, say, or a second head.
+    model.load_state_dict({name: renamed[name] for name in model.state_dict() if name in renamed})
+    return model

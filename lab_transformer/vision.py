@@ -32,7 +32,8 @@ def patches(
     check_shapes(images=(images, "batch channels height width"))
     height, width = images.shape[-2:]
     if size < 1 or height % size or width % size:
-        raise ValueError(f"{height} by {width} does not split into {size}s")
+        sides = f"{height} by {width}"
+        raise ValueError(f"{sides} does not split into squares of {size}")
     ### BEGIN SOLUTION
     batch, channels = images.shape[:2]
     rows, columns = height // size, width // size
@@ -72,7 +73,8 @@ class VisionTransformer(nn.Module):
     ) -> None:
         super().__init__()
         if patch_size < 1 or image_size % patch_size:
-            raise ValueError(f"{image_size} does not split into {patch_size}s")
+            sides = f"{image_size} does not split into parts of {patch_size}"
+            raise ValueError(f"pictures do not split into patches: {sides}")
         self.image_shape = (channels, image_size, image_size)
         self.patch_size = patch_size
         n_patches = (image_size // patch_size) ** 2
