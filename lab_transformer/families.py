@@ -57,13 +57,8 @@ def mask_tokens(
     ordinary = vocabulary[~torch.isin(vocabulary, special)].to(tokens.dtype)
 
     def draw() -> Tensor:
-        chance = torch.rand(
-            tokens.shape,
-            generator=generator,
-            device=tokens.device,
-            dtype=torch.float64,
-        )
-        return chance
+        device = tokens.device
+        return torch.rand(tokens.shape, generator=generator, device=device)
 
     chosen = (draw() < rate) & ~torch.isin(tokens, special)
     labels = torch.where(chosen, tokens, -100)

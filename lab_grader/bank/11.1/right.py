@@ -84,9 +84,7 @@ def mask_by_redrawing(
     special = torch.tensor([mask_id, *special_ids])
     random = torch.randint(0, vocab_size, tokens.shape, generator=generator, dtype=tokens.dtype)
     while (bad := torch.isin(random, special)).any():
-        again = torch.randint(
-            0, vocab_size, (int(bad.sum()),), generator=generator, dtype=tokens.dtype
-        )
+        again = torch.randint(0, vocab_size, (int(bad.sum()),), generator=generator, dtype=tokens.dtype)
         random = random.masked_scatter(bad, again)
     fates = torch.tensor([0.8, 0.1, 0.1])
     fate = torch.multinomial(fates, tokens.numel(), replacement=True, generator=generator)

@@ -9,7 +9,6 @@ def prefix_mask(prefix_lengths, length):
     limits = prefix_lengths.view(-1, 1, 1, 1)
     places = torch.arange(length)
     keys = places.view(1, 1, 1, length)
-    queries = places.view(1, 1, length, 1)
     prefix = keys < limits
     past = causal_mask(length)
     return prefix | past

@@ -14,14 +14,12 @@ class Classifier(reference.Classifier):
         real = tokens != pad
         states = self.encoder.encode(tokens, segments)
         kind = self.pooling
-        if kind == "cls":
-            pooled = self.first(states)
-        else:
-            pooled = self.average(states, real)
+        pool = self.first if kind == "cls" else self.average
+        pooled = pool(states, real)
         logits = self.output(pooled)
         return logits
 
-    def first(self, states):
+    def first(self, states, real):
         return states[:, 0]
 
     def average(self, states, real):
