@@ -108,6 +108,7 @@ def test_labels_say_what_stood_there_and_minus_100_elsewhere(submission, draw):
     tokens, inputs, labels = mask(submission, draw)
     asked = labels != -100
     require(bool(asked.any()), "no token is asked for: every label is -100")
+    require(not asked.all(), "every token is asked for: no label is -100")
     wrong = asked & (labels != tokens)
     require(
         not wrong.any(),
@@ -331,6 +332,7 @@ def test_tokens_of_any_shape_keep_shape_and_dtype(submission, draw):
                 )
                 keeps_dtype(result, kind, what)
             same_items(labels, tokens, "at a rate of 1 the labels")
+            require(bool((inputs == MASK).any()), "at a rate of 1 not one of the tokens is masked")
 
 
 @guard("11.1")
