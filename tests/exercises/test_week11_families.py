@@ -83,7 +83,7 @@ def brief(tokens):
 
 
 def masker(submission, tokens):
-    return submission.families.mask_tokens.seen_as(brief(tokens), 0.05)
+    return submission.families.mask_tokens.seen_as(brief(tokens), 0.07)
 
 
 def mask(submission, draw, tokens=None, **options):
@@ -165,11 +165,13 @@ def random_tokens(submission, draw, words=WORDS, special=SPECIAL, mask_id=MASK):
 
     def seen(result):
         found = count(result[0])
-        drawn = torch.tensor([found[n] for n in range(words) if n not in (token, mask_id)])
+        drawn = [found[n] for n in ordinary if n != token]
+        usual = 0.1 / len(ordinary)
         came = sorted({*result[0].flatten().tolist()})
-        return [came, torch.tensor([found[token], found[mask_id]]), drawn / max(drawn.sum(), 0.01)]
+        uneven = [min(drawn) < usual / 2, max(drawn) > 2 * usual]
+        return [came, uneven, torch.tensor([found[token], found[mask_id]])]
 
-    call = submission.families.mask_tokens.seen_as(seen, 0.1)
+    call = submission.families.mask_tokens.seen_as(seen, 0.025)
     inputs, _ = call(tokens, mask_id, words, special, draw.generator(), rate=1.0)
     return token, ordinary, tokens.numel(), count(inputs)
 
@@ -253,6 +255,25 @@ def test_every_token_is_chosen_by_a_draw_of_its_own(submission, draw):
 
 
 @exercise("11.1")
+def test_how_many_are_chosen_is_a_matter_of_chance_too(submission, draw):
+    tokens = torch.full((4, 30), draw.number(4, 8), device=draw.generator().device)
+    counts = []
+
+    def seen(result):
+        counts.append(int((result[1] != -100).sum()))
+        return len(counts) > 4 and len({*counts}) == 1
+
+    call = submission.families.mask_tokens.seen_as(seen, 0.0)
+    for generator in [draw.generator() for _ in range(8)]:
+        call(tokens, MASK, WORDS, SPECIAL, generator, rate=0.5)
+    require(
+        len({*counts}) > 1,
+        f"of 120 tokens, {counts[0]} are asked for in each of eight draws: each is to be chosen with "
+        "the probability rate, whatever happens to the others",
+    )
+
+
+@exercise("11.1")
 def test_what_becomes_of_a_token_is_a_draw_of_its_own(submission, draw):
     tokens = torch.full((200, 200), draw.number(4, 8), device=draw.generator().device)
 
@@ -322,7 +343,12 @@ def test_tokens_of_any_shape_keep_shape_and_dtype(submission, draw):
     for axes in ({"seq": 40}, {"batch": 2, "beam": 3, "seq": 40}):
         for kind in (torch.int64, torch.int32):
             tokens = draw.integers(4, 9, **axes).to(kind)
-            call = masker(submission, tokens)
+
+            def seen(result, tokens=tokens):
+                kinds = [[list(part.shape), str(part.dtype)] for part in result]
+                return [kinds, result[1].tolist() == tokens.tolist(), bool((result[0] == MASK).any())]
+
+            call = submission.families.mask_tokens.seen_as(seen, 0.0)
             inputs, labels = call(tokens, MASK, WORDS, SPECIAL, generator, rate=1.0)
             for result, what in ((inputs, "the inputs"), (labels, "the labels")):
                 require(
@@ -346,9 +372,9 @@ def test_at_a_rate_of_zero_nothing_is_asked_for(submission, draw):
 
 @guard("11.1")
 def test_the_text_is_left_alone(submission, draw):
-    tokens = draw_text(draw, copies=2)
-    call = masker(submission, tokens)
-    leaves_inputs_alone(call, tokens, MASK, WORDS, SPECIAL, draw.generator(), 0.9, names=("tokens",))
+    call = submission.families.mask_tokens.seen_as(lambda _: "whatever came back", 0.0)
+    given = draw_text(draw, copies=2), MASK, WORDS, SPECIAL, draw.generator()
+    leaves_inputs_alone(call, *given, rate=0.9, names=("tokens",))
 
 
 # 11.2 A masked language model
