@@ -10,9 +10,9 @@ export const prefixMask = (prefix, length) =>
   range(length).map((i) => range(length).map((j) => j <= i || j < prefix));
 
 const KINDS = {
-  encoder: "Encoder (BERT): look everywhere",
-  prefix: "Prefix: read first, then write",
-  decoder: "Decoder (GPT): look back only",
+  encoder: "Encoder (BERT)",
+  prefix: "Prefix (read, then write)",
+  decoder: "Decoder (GPT)",
 };
 
 /** The length of the prefix that a family's mask has. */

@@ -40,7 +40,7 @@ VOCABULARY = Vocabulary([*(pair.right for pair in PAIRS), ("<mask>",)])
 
 def draw_masks() -> Numbers:
     """Draw who may look at whom, in the three families."""
-    figure, parts = plt.subplots(1, 3, figsize=(7, 2.5))
+    figure, parts = plt.subplots(1, 3, figsize=(7, 3.1))
     masks = {
         "encoder: everything": torch.ones(8, 8),
         "prefix of 3": prefix_mask(torch.tensor([3]), 8)[0, 0],
@@ -164,7 +164,7 @@ def measure_digits() -> Numbers:
         return 100 * share, 100 * line.score(images[new].flatten(1), names[new])
 
     ordered = [run(True, start, 30) for start in STARTS]
-    bags = [run(False, start, 15) for start in STARTS]
+    bags = [run(False, start, 30) for start in STARTS]
     return {
         "digits": statistics.median(share for share, _ in ordered),
         "digits_bag": statistics.median(share for share, _ in bags),
