@@ -15,6 +15,7 @@ from lab_grader.serve import BOOK as HTML
 from lab_transformer import (
     attention,
     decoding,
+    families,
     masking,
     metrics,
     normalization,
@@ -28,7 +29,7 @@ from lab_transformer.variants import Llama
 WEEKS = {
     "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
     "norms": 5, "masking": 6, "translator": 7, "beams": 8,
-    "bleu": 9, "tokenizer": 10, "weight": 12,
+    "bleu": 9, "tokenizer": 10, "families": 11, "weight": 12,
 }  # fmt: skip
 
 
@@ -197,6 +198,20 @@ def test_softmax_under_a_mask_agrees_with_the_block(run: Callable[..., Any]) -> 
     mask[2] = False
     numbers = run("masking", "m.maskedSoftmax(s, mask)", s=scores.tolist(), mask=mask.tolist())
     same(numbers, masking.masked_softmax(scores, mask))
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 4, 6])
+def test_the_mask_with_a_prefix_agrees_with_the_block(run: Callable[..., Any], prefix: int) -> None:
+    found = run("families", "m.prefixMask(prefix, 6)", prefix=prefix)
+    assert found == families.prefix_mask(torch.tensor([prefix]), 6)[0, 0].tolist()
+
+
+def test_no_family_asks_for_a_word_that_is_seen(run: Callable[..., Any]) -> None:
+    code = "[...Array(8).keys()].map(i => m.asked(kind, i, 3, 8))"
+    goals = {kind: run("families", code, kind=kind) for kind in ("encoder", "prefix", "decoder")}
+    assert goals["encoder"] == [*range(8)]
+    assert goals["decoder"] == [*range(1, 8), None]
+    assert goals["prefix"] == [None, None, *range(3, 8), None]
 
 
 def test_weights_of_the_translator_agree_with_the_block_and_with_what_was_trained(
@@ -404,6 +419,17 @@ def test_weights_hidden_too_late_no_longer_sum_to_one(figure: Callable[[str], Lo
     expect(whole).to_have_text("6 of 6")
     mask.get_by_label("Hide after the softmax").check()
     expect(whole).not_to_have_text("6 of 6")
+
+
+def test_a_word_sees_what_its_family_lets_it_see(figure: Callable[[str], Locator]) -> None:
+    sentence = figure("families")
+    seen = sentence.locator("dl > div").nth(0).locator("dd")
+    expect(seen).to_have_text("7 of 8")
+    sentence.get_by_label("Family").select_option("decoder")
+    expect(seen).to_have_text("4 of 8")
+    sentence.get_by_role("radio").nth(3).press("ArrowRight")
+    expect(seen).to_have_text("5 of 8")
+    expect(sentence.get_by_role("status")).to_contain_text("next word")
 
 
 def test_a_written_word_shows_where_the_translator_looked(figure: Callable[[str], Locator]) -> None:
