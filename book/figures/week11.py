@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
+import os
 import statistics
+from pathlib import Path
 
+import common
 import torch
 from common import BLUE, INK, ORANGE, plt, save, save_numbers
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -26,6 +30,9 @@ from lab_transformer.masking import causal_mask
 from lab_transformer.vision import VisionTransformer
 
 Numbers = dict[str, float | int | str]
+
+# Data of a figure that answers; it lies beside its script, and in a trial run beside the drawings.
+EXPLORE = common.DRAWN if "LAB_DRAWN" in os.environ else Path(__file__).parents[1] / "explore"
 
 torch.set_num_threads(1)
 
@@ -97,6 +104,29 @@ def agreement(model: MaskedLanguageModel) -> float:
     return (of_right > of_wrong)[differs].float().mean().item()
 
 
+def write_guesses(model: MaskedLanguageModel) -> None:
+    """Write what the model guesses at each place of unseen sentences, for a page to show."""
+    shown = []
+    for pair in [pair for pair in HELD_OUT if 6 <= len(pair.right) <= 8][:8]:
+        (text,) = numbered([pair.right])
+        covered = text.repeat(len(pair.right), 1)
+        covered[range(len(pair.right)), range(1, len(text))] = MASK
+        with torch.no_grad():
+            logits = model(covered)
+        best = []
+        for place, row in enumerate(logits[range(len(pair.right)), range(1, len(text))].softmax(-1)):
+            shares, words = row.topk(5)
+            rank = int((row > row[text[place + 1]]).sum()) + 1
+            guesses = [
+                [VOCABULARY.words[word], round(share, 3)]
+                for word, share in zip(words.tolist(), shares.tolist(), strict=True)
+            ]
+            best.append({"guesses": guesses, "rank": rank})
+        shown.append({"words": pair.right, "places": best})
+    text_out = json.dumps(shown, separators=(",", ":"))
+    (EXPLORE / "guesses.json").write_text(text_out + "\n", encoding="utf-8")
+
+
 def draw_acceptability() -> Numbers:
     """Draw how many labels it takes to tell right from wrong, with and without pre-training."""
     known, unseen = judged(KNOWN[:500], 1), judged(HELD_OUT[:300])
@@ -117,6 +147,7 @@ def draw_acceptability() -> Numbers:
             return (classifier(test).argmax(dim=-1) == wanted).float().mean().item()
 
     pretrained = pretrain()
+    write_guesses(pretrained)
     numbers: Numbers = {"agreement": 100 * agreement(pretrained)}
     torch.manual_seed(0)
     models = {"pretrained": pretrained, "scratch": fresh()}

@@ -29,7 +29,7 @@ from lab_transformer.variants import Llama
 WEEKS = {
     "gradient": 1, "attention": 2, "scaling": 3, "positions": 4,
     "norms": 5, "masking": 6, "translator": 7, "beams": 8,
-    "bleu": 9, "tokenizer": 10, "families": 11, "weight": 12,
+    "bleu": 9, "tokenizer": 10, "families": 11, "guesses": 11, "weight": 12,
 }  # fmt: skip
 
 
@@ -430,6 +430,17 @@ def test_a_word_sees_what_its_family_lets_it_see(figure: Callable[[str], Locator
     sentence.get_by_role("radio").nth(3).press("ArrowRight")
     expect(seen).to_have_text("5 of 8")
     expect(sentence.get_by_role("status")).to_contain_text("next word")
+
+
+def test_a_covered_word_is_guessed(figure: Callable[[str], Locator]) -> None:
+    guesses = figure("guesses")
+    data = json.loads((HTML / "_static" / "explore" / "guesses.json").read_text(encoding="utf-8"))
+    for place, word in enumerate(data[0]["words"]):
+        guesses.get_by_role("radio").nth(place).check()
+        best = data[0]["places"][place]
+        expect(guesses.locator("dd").nth(0)).to_have_text(f"“{word}”")
+        expect(guesses.locator("dd").nth(1)).to_have_text(str(best["rank"]))
+        expect(guesses.get_by_role("img")).to_contain_text(best["guesses"][0][0])
 
 
 def test_a_written_word_shows_where_the_translator_looked(figure: Callable[[str], Locator]) -> None:
