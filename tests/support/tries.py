@@ -417,8 +417,19 @@ def receives_out_of_band():
 
 def finds_the_seed():
     """Look for it among all numbers that this process holds."""
-    held = [torch.initial_seed()]
-    for thing in [*gc.get_objects(), *_frames()]:
+    if not HELD:  # once in a process: there are many objects
+        HELD.update({0}, _long_numbers([{"": torch.initial_seed()}, *gc.get_objects()]))
+    held = HELD | _long_numbers(_frames())
+    return any(hashlib.sha256(str(number).encode()).hexdigest() == SEED for number in held)
+
+
+HELD = set()
+
+
+def _long_numbers(things):
+    """Give the numbers in some things that are as long as a seed, or nearly."""
+    found = set()
+    for thing in things:
         with contextlib.suppress(Exception):
             inside = (
                 thing
@@ -426,8 +437,8 @@ def finds_the_seed():
                 else getattr(thing, "__dict__", {})
             )
             inside = [*inside, *inside.values()] if isinstance(inside, dict) else inside
-            held += [number for number in inside if type(number) is int]
-    return any(hashlib.sha256(str(number).encode()).hexdigest() == SEED for number in held)
+            found.update(n for n in inside if type(n) is int and n.bit_length() > 60)
+    return found
 
 
 def turns_its_number_back_into_a_seed():
