@@ -147,7 +147,6 @@ def draw_changes() -> Numbers:
         key = name.replace(", with", "").replace(" ", "_").lower()
         numbers[f"steps_{key}"] = statistics.median(steps[name])
         numbers[f"least_{key}"], numbers[f"most_{key}"] = min(steps[name]), max(steps[name])
-        numbers[f"milliseconds_{key}"] = 1000 * statistics.median(cost for _, cost in runs)
         numbers[f"seconds_{key}"] = statistics.median(len(losses) * cost for losses, cost in runs)
         if name in ("2017", "SwiGLU", "ALiBi", "RoPE", "all, with RoPE"):
             left.plot(runs[0][0], color=color, label=name)
